@@ -1,3 +1,7 @@
 //! capi-version-guard: a validating admission webhook for Cluster API versions.
+pub mod fleet;
 pub mod model;
+pub mod review;
+pub mod rules;
+pub mod verdict;
 pub mod version;
