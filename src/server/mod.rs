@@ -1,0 +1,4 @@
+//! The admission server.
+pub mod judge;
+pub mod live;
+mod recent;
