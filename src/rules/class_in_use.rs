@@ -24,12 +24,13 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     if !matches!(case.change, Change::Delete(_)) || count == 0 {
         return Vec::new();
     }
-    let sample = case.users.versions.iter().flat_map(|used| &used.sample).take(SAMPLE);
+    let sample: Vec<_> = case.users.versions.iter().flat_map(|used| &used.sample).take(SAMPLE).cloned().collect();
     let uses = if count == 1 { "uses" } else { "use" };
-    let problem = format!("{} {uses} this class ({})", clusters(count), names(sample, count));
+    let problem = format!("{} {uses} this class ({})", clusters(count), names(&sample, count));
     vec![
         Finding::new("", problem)
             .because("without it Cluster API refuses every write of theirs")
-            .way_out("move them to another class or delete them first"),
+            .way_out("move them to another class or delete them first")
+            .resting_on(sample),
     ]
 }

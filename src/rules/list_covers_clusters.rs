@@ -59,11 +59,11 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
 }
 
 fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
-    let mut left = SAMPLE;
+    let mut evidence: Vec<ObjectKey> = Vec::new();
     let mut named = |missing: &Missing<'_>| {
-        let sample = &missing.sample[..missing.sample.len().min(left)];
-        left -= sample.len();
-        if sample.is_empty() { String::new() } else { names(sample.iter().copied(), missing.count) }
+        let sample: Vec<_> = missing.sample.iter().copied().take(SAMPLE - evidence.len()).collect();
+        evidence.extend(sample.iter().copied().cloned());
+        if sample.is_empty() { String::new() } else { names(sample, missing.count) }
     };
     let mut rows = missing.iter();
     let problem = match (rows.next()?, missing.len()) {
@@ -90,7 +90,8 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
     };
     Some(
         Finding::new("spec.kubernetesVersions", problem)
-            .because("Cluster API would refuse every later write of theirs, finalizer removal included"),
+            .because("Cluster API would refuse every later write of theirs, finalizer removal included")
+            .resting_on(evidence),
     )
 }
 

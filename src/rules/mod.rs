@@ -21,8 +21,6 @@ mod version_syntax;
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use crate::{
     fleet::{ClassEntry, Users},
     model::{Change, Cluster, ClusterClass, ObjectKey, Topology, annotation},
@@ -47,8 +45,7 @@ pub static RULES: [Rule; 10] = [
 ];
 
 /// What a configuration makes of a rule's findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// What the change brings in is denied, what stood before is warned of.
     Deny,
@@ -94,13 +91,20 @@ pub struct Finding {
     pub way_out: Cow<'static, str>,
     /// Whether the change brings the problem in or makes it worse; only then can it be denied.
     pub introduced: bool,
+    /// The Clusters that it rests on, as far as it names them; empty if it rests on the request or a class.
+    pub evidence: Vec<ObjectKey>,
 }
 
 impl Finding {
     /// A problem that the change brings in.
     fn new(field: impl Into<Cow<'static, str>>, problem: String) -> Self {
         let (field, rule) = (field.into(), "");
-        Self { rule, field, problem, reason: "".into(), way_out: "".into(), introduced: true }
+        Self { rule, field, problem, reason: "".into(), way_out: "".into(), introduced: true, evidence: Vec::new() }
+    }
+
+    /// Names the Clusters that it rests on, so that they can be asked once more.
+    fn resting_on(self, evidence: Vec<ObjectKey>) -> Self {
+        Self { evidence, ..self }
     }
 
     fn because(self, reason: impl Into<Cow<'static, str>>) -> Self {
@@ -122,7 +126,7 @@ impl Finding {
 }
 
 /// A Cluster change that has to be judged, and what the class it names says.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ClusterCase<'a> {
     /// The Cluster before the change; `None` on CREATE, and when the change adds the topology (an adoption), for which
     /// everything about the topology is new.
@@ -142,7 +146,7 @@ pub struct ClusterCase<'a> {
 }
 
 /// The version and class of a Cluster before a change.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OldTopology<'a> {
     /// The version, with a `v`.
     pub version: Cow<'a, str>,
