@@ -1,4 +1,5 @@
 //! capi-version-guard: a validating admission webhook for Cluster API versions.
+pub mod cli;
 pub mod config;
 pub mod fleet;
 pub mod model;
