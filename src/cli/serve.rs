@@ -174,9 +174,33 @@ async fn kubernetes(kubeconfig: Option<PathBuf>, context: Option<String>) -> any
         }
         None => kube::Config::infer().await.context("failed to find an API server")?,
     };
-    // OpenSSL takes an IPv6 address in a URL, brackets and all, for a DNS name, which no certificate has.
+    give_a_name(&mut config);
+    Ok(config)
+}
+
+/// Names the API server where its address is IPv6: OpenSSL takes `[::1]`, brackets and all, for a DNS name, which no
+/// certificate has. Every API server's certificate has the name that Pods know it by.
+fn give_a_name(config: &mut kube::Config) {
     if config.tls_server_name.is_none() && config.cluster_url.host().is_some_and(|host| host.starts_with('[')) {
         config.tls_server_name = Some("kubernetes.default.svc".to_owned());
     }
-    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::give_a_name;
+
+    #[test]
+    fn only_an_ipv6_address_without_a_name_is_given_one() {
+        let named = |url: &str, name: Option<&str>| {
+            let mut config = kube::Config::new(url.parse().expect("a URL"));
+            config.tls_server_name = name.map(str::to_owned);
+            give_a_name(&mut config);
+            config.tls_server_name
+        };
+        assert_eq!(named("https://[fd00::1]:6443", None).as_deref(), Some("kubernetes.default.svc"));
+        assert_eq!(named("https://[::1]", Some("mine")).as_deref(), Some("mine"));
+        assert_eq!(named("https://10.0.0.1:6443", None), None);
+        assert_eq!(named("https://kubernetes.default.svc", None), None);
+    }
 }

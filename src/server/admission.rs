@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::{
     body::{Gate, check_media_type},
     deadline,
-    judge::{Basis, Judge, Judgement, Unavailable},
+    judge::{Judge, Judgement, Unavailable},
+    log,
     metrics::{Metrics, Outcome},
     refusal::{Reason, Refusal, one_line},
     shutdown::Draining,
@@ -120,14 +121,15 @@ async fn guard(
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     // What is shared is behind locks that do not poison, each held for whole steps; no half-done change can be seen.
-    let answered = AssertUnwindSafe(next.call(request)).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&panic)));
+    let answered =
+        AssertUnwindSafe(next.call(request)).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&panic)));
     let error = match &answered {
         Ok(response) => response.response().error(),
         Err(error) => Some(error),
     };
     if let Some(refusal) = error.and_then(Error::as_error::<Refusal>) {
         webhook.metrics.refused(refusal.reason);
-        log_refusal(refusal);
+        log::refusal(refusal);
     }
     answered.map(|mut response| {
         if webhook.draining.is_set() {
@@ -141,15 +143,6 @@ fn panicked(panic: &Box<dyn Any + Send>) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or_default(), "a request was lost to a defect of this program");
     Refusal::new(Reason::Panic, "capi-version-guard met a defect of its own; see its logs").into()
-}
-
-fn log_refusal(refusal: &Refusal) {
-    let reason = refusal.reason.as_str();
-    match refusal.reason {
-        Reason::Full | Reason::Unavailable | Reason::Panic | Reason::Slow => tracing::warn!(reason, "refused: {refusal}"),
-        // Whoever reaches the port can cause these.
-        _ => tracing::debug!(reason, "refused: {refusal}"),
-    }
 }
 
 async fn answer<T: Triable>(
@@ -167,8 +160,16 @@ async fn answer<T: Triable>(
     drop(body);
     let (answer, outcome) = match &asked.question {
         Question::Judge(change) => judge(&webhook, &asked, change, arrived, deadline).await?,
-        Question::NotJudged(text) => (asked.respond_not_judged(&one_line(text)), Outcome::NotJudged),
-        Question::Undecodable(text) => (asked.respond_undecodable(&one_line(text)), Outcome::Undecodable),
+        Question::NotJudged(text) => {
+            let text = one_line(text);
+            log::not_judged(&asked, &text);
+            (asked.respond_not_judged(&text), Outcome::NotJudged)
+        }
+        Question::Undecodable(text) => {
+            let text = one_line(text);
+            log::not_judged(&asked, &text);
+            (asked.respond_undecodable(&text), Outcome::Undecodable)
+        }
     };
     webhook.metrics.answered(T::RESOURCE, &asked.operation, outcome, arrived.elapsed());
     Ok(HttpResponse::Ok().insert_header(ContentType::json()).body(answer))
@@ -181,48 +182,19 @@ async fn judge<T: Triable>(
     arrived: Instant,
     deadline: Instant,
 ) -> Result<(Vec<u8>, Outcome), Refusal> {
-    let judgement = T::judge(&webhook.judge, change, asked.dry_run, deadline).await?;
+    let metadata = change.object().metadata();
+    let judgement = T::judge(&webhook.judge, change, asked.dry_run, deadline)
+        .await
+        .inspect_err(|why| log::no_verdict(asked, metadata, why))?;
     let Judgement { verdict, basis, staleness } = &judgement;
     webhook.metrics.told(verdict);
     let mut audit = BTreeMap::from([("basis", basis.as_str().to_owned())]);
     if let Some(staleness) = staleness {
         audit.insert("staleness", format!("{:.1}s", staleness.as_secs_f64()));
     }
-    let metadata = change.object().metadata();
     let answer = asked.respond(&metadata.name, verdict, audit);
-    log_verdict(asked, metadata, &judgement, arrived);
+    log::verdict(asked, metadata, &judgement, arrived);
     Ok((answer, if verdict.allowed() { Outcome::Allowed } else { Outcome::Denied }))
-}
-
-/// One line for each verdict. What a user wrote stands in fields, which the formats quote and escape, and is cut.
-fn log_verdict<T: Judged>(asked: &Request<T>, metadata: &Metadata, judgement: &Judgement, arrived: Instant) {
-    let Judgement { verdict, basis, .. } = judgement;
-    let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
-    macro_rules! log {
-        ($level:ident) => {
-            tracing::$level!(
-                uid = shown(&asked.uid),
-                resource = T::RESOURCE,
-                operation = shown(&asked.operation),
-                namespace = shown(&metadata.namespace),
-                name = shown(name),
-                allowed = verdict.allowed(),
-                rules = verdict.rules().join(","),
-                basis = basis.as_str(),
-                dry_run = asked.dry_run,
-                microseconds = u64::try_from(arrived.elapsed().as_micros()).unwrap_or(u64::MAX),
-                "{}",
-                if verdict.allowed() { "allowed".to_owned() } else { format!("denied: {}", verdict.message()) }
-            )
-        };
-    }
-    // Controllers write without end what changes nothing here; a change of versions is rare and worth its line.
-    if verdict.allowed() && *basis == Basis::Request && verdict.warnings.is_empty() { log!(debug) } else { log!(info) }
-}
-
-/// The longest name that Kubernetes has is of 253 bytes.
-fn shown(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(253)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -262,7 +234,8 @@ mod tests {
         for _ in 0..2 {
             let error = actix_web::test::try_call_service(&app, TestRequest::get().uri("/defect").to_request())
                 .await
-                .expect_err("a panic");
+                .err()
+                .expect("a panic");
             let response = error.error_response();
             assert_eq!(response.status().as_u16(), 500);
             let body = actix_web::body::to_bytes(response.into_body()).await.expect("a body");

@@ -7,13 +7,13 @@ use std::{
     fmt::Write,
     io,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, dev::Server, web};
 
 use super::{Listener, judge::STALE, shutdown::Draining, tls::Certificates};
-use crate::fleet::{Fleet, Freshness};
+use crate::fleet::Fleet;
 
 /// What readiness is made of.
 #[derive(Debug)]
@@ -39,23 +39,24 @@ impl Health {
         [
             ("clusters-synced", clusters.then_some(()).ok_or_else(not_listed)),
             ("clusterclasses-synced", classes.then_some(()).ok_or_else(not_listed)),
-            ("clusters-fresh", fresh(&self.fleet.clusters)),
-            ("clusterclasses-fresh", fresh(&self.fleet.classes)),
-            ("certificate", self.certificate()),
+            ("clusters-fresh", fresh(self.fleet.clusters.staleness())),
+            ("clusterclasses-fresh", fresh(self.fleet.classes.staleness())),
+            ("certificate", valid(self.certificates.not_after(), SystemTime::now())),
             ("shutdown", if self.draining.is_set() { Err("about to leave".to_owned()) } else { Ok(()) }),
         ]
     }
-
-    fn certificate(&self) -> Result<(), String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let left = self.certificates.not_after() - i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        if left > 0 { Ok(()) } else { Err(format!("expired {} s ago", -left)) }
-    }
 }
 
-/// A source that is read from files is never stale.
-fn fresh(freshness: &Freshness) -> Result<(), String> {
-    match freshness.staleness() {
+/// A certificate that has expired fails every call, and a Pod that is not ready says so where people look.
+fn valid(not_after: i64, now: SystemTime) -> Result<(), String> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = not_after - i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if left > 0 { Ok(()) } else { Err(format!("expired {} s ago", -left)) }
+}
+
+/// A source that was never heard of is not listed either, and one that is read from files is never stale.
+fn fresh(staleness: Option<Duration>) -> Result<(), String> {
+    match staleness {
         Some(staleness) if staleness >= STALE => Err(format!("not heard of for {} s", staleness.as_secs())),
         _ => Ok(()),
     }
@@ -94,4 +95,28 @@ fn report(checks: &[Check], ready: bool) -> String {
     }
     text.push_str(if ready { "readyz check passed\n" } else { "readyz check failed\n" });
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::{fresh, valid};
+
+    #[test]
+    fn silence_of_a_minute_is_stale() {
+        let failed = |text: &str| Err(text.to_owned());
+        assert_eq!(fresh(None), Ok(()));
+        assert_eq!(fresh(Some(Duration::from_millis(59_999))), Ok(()));
+        assert_eq!(fresh(Some(Duration::from_secs(60))), failed("not heard of for 60 s"));
+        assert_eq!(fresh(Some(Duration::from_millis(3_600_900))), failed("not heard of for 3600 s"));
+    }
+
+    #[test]
+    fn a_certificate_is_valid_until_its_end() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_000);
+        assert_eq!(valid(1_001, now), Ok(()));
+        assert_eq!(valid(1_000, now), Err("expired 0 s ago".to_owned()));
+        assert_eq!(valid(-10, now), Err("expired 1010 s ago".to_owned()));
+    }
 }

@@ -198,13 +198,13 @@ impl Collector for IndexMetrics {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
 
         let mut family =
-            encoder.encode_descriptor("index_objects", "Objects in the index", None, MetricType::Gauge)?;
+            encoder.encode_descriptor("index_objects", "Objects in the index.", None, MetricType::Gauge)?;
         for (kind, count) in kinds.into_iter().zip(objects) {
             family.encode_family(&[("kind", kind)])?.encode_gauge(&number(count))?;
         }
         let mut family = encoder.encode_descriptor(
             "index_undecodable",
-            "Objects that do not decode and are left out of the index",
+            "Objects that do not decode and are left out of the index.",
             None,
             MetricType::Gauge,
         )?;
@@ -214,14 +214,14 @@ impl Collector for IndexMetrics {
         encoder
             .encode_descriptor(
                 "index_versions_in_use",
-                "Distinct pairs of class and version that Clusters use, those of deleting Clusters apart",
+                "Distinct pairs of class and version that Clusters use, those of deleting Clusters apart.",
                 None,
                 MetricType::Gauge,
             )?
             .encode_gauge(&number(versions))?;
         let mut family = encoder.encode_descriptor(
             "index_staleness_seconds",
-            "Time since the API server last gave a sign of life for this kind; absent without an API server",
+            "Time since the API server last gave a sign of life for this kind; absent without an API server.",
             None,
             MetricType::Gauge,
         )?;

@@ -6,6 +6,7 @@ mod deadline;
 pub mod health;
 pub mod judge;
 pub mod live;
+mod log;
 pub mod metrics;
 mod recent;
 mod refusal;
@@ -29,6 +30,7 @@ use actix_web::{
     rt,
 };
 use futures::{FutureExt, Stream, StreamExt, future::select_all};
+use openssl::ssl::SslAcceptorBuilder;
 
 use self::{
     admission::Webhook,
@@ -183,18 +185,17 @@ pub fn start(setup: Setup) -> Result<Bound, ServerError> {
         certificates: Arc::clone(&certificates),
         draining: draining.clone(),
     });
-    let (webhook_listener, webhook_address) = bind("webhook", listen.webhook)?;
-    let (health_listener, health_address) = bind("health", listen.health)?;
-    let (metrics_listener, metrics_address) = bind("metrics", listen.metrics)?;
-    let addresses = Addresses { webhook: webhook_address, health: health_address, metrics: metrics_address };
-    let running = |what, address| move |source| ServerError::Listen { what, address, source };
-    let webhook_server =
-        webhook_server(webhook_listener, webhook, &certificates)?.map_err(running("webhook", webhook_address))?;
-    let health_server = health::server(health_listener, health).map_err(running("health", health_address))?;
-    let metrics_server =
-        metrics::server(metrics_listener, Arc::clone(&metrics)).map_err(running("metrics", metrics_address))?;
-    let handles = [webhook_server.handle(), health_server.handle(), metrics_server.handle()];
-    let [webhook, health, metrics_handle] = handles;
+    let acceptor = certificates.acceptor()?;
+    let webhook_socket = Socket::bind("webhook", listen.webhook)?;
+    let health_socket = Socket::bind("health", listen.health)?;
+    let metrics_socket = Socket::bind("metrics", listen.metrics)?;
+    let addresses =
+        Addresses { webhook: webhook_socket.address, health: health_socket.address, metrics: metrics_socket.address };
+    let webhook_server = webhook_socket.serve(|listener| webhook_server(listener, webhook, acceptor))?;
+    let health_server = health_socket.serve(|listener| health::server(listener, health))?;
+    let metrics_server = metrics_socket.serve(|listener| metrics::server(listener, Arc::clone(&metrics)))?;
+    let webhook = webhook_server.handle();
+    let others = [health_server.handle(), metrics_server.handle()];
     let tasks = vec![
         critical("the webhook server", webhook_server),
         critical("the health server", health_server),
@@ -202,7 +203,7 @@ pub fn start(setup: Setup) -> Result<Bound, ServerError> {
         critical("the watch", follow(kubernetes, fleet)),
         critical("the certificate's poll", poll_certificate(reloader, certificate_poll, metrics)),
     ];
-    Ok(Bound { addresses, draining, grace, webhook, others: [health, metrics_handle], tasks })
+    Ok(Bound { addresses, draining, grace, webhook, others, tasks })
 }
 
 fn certificates(
@@ -224,19 +225,27 @@ fn certificates(
     }
 }
 
-fn bind(what: &'static str, address: SocketAddr) -> Result<(Listener, SocketAddr), ServerError> {
-    let failed = |source| ServerError::Listen { what, address, source };
-    let listener = Listener::bind(address).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
+/// A bound address that is not served yet.
+struct Socket {
+    what: &'static str,
+    address: SocketAddr,
+    listener: Listener,
 }
 
-fn webhook_server(
-    listener: Listener,
-    webhook: Arc<Webhook>,
-    certificates: &Arc<Certificates>,
-) -> Result<io::Result<Server>, ServerError> {
-    let acceptor = certificates.acceptor()?;
+impl Socket {
+    fn bind(what: &'static str, address: SocketAddr) -> Result<Self, ServerError> {
+        let bound = Listener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|source| ServerError::Listen { what, address, source })?;
+        Ok(Self { what, address, listener })
+    }
+
+    fn serve(self, with: impl FnOnce(Listener) -> io::Result<Server>) -> Result<Server, ServerError> {
+        let Self { what, address, listener } = self;
+        with(listener).map_err(|source| ServerError::Listen { what, address, source })
+    }
+}
+
+fn webhook_server(listener: Listener, webhook: Arc<Webhook>, acceptor: SslAcceptorBuilder) -> io::Result<Server> {
     // More than one, so that a review of some megabytes does not hold up all others.
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let server = HttpServer::new(move || admission::app(Arc::clone(&webhook)))
@@ -250,7 +259,7 @@ fn webhook_server(
         .tcp_nodelay(true)
         .shutdown_timeout(shutdown::LONGEST_DRAIN.as_secs())
         .disable_signals();
-    Ok(server.listen_openssl(listener, acceptor).map(HttpServer::run))
+    Ok(server.listen_openssl(listener, acceptor)?.run())
 }
 
 async fn follow(kubernetes: Option<kube::Config>, fleet: Arc<Fleet>) -> Result<(), kube::Error> {
@@ -281,12 +290,18 @@ fn critical<E: std::error::Error + Send + Sync + 'static>(
     async move {
         let reason = match running.await {
             Ok(Ok(())) => "without a reason".to_owned(),
-            Ok(Err(error)) => format!("{:#}", anyhow::Error::new(error)),
+            Ok(Err(error)) => chain(&error),
             Err(panic) => panic.to_string(),
         };
         ServerError::Ended { task, reason }
     }
     .boxed_local()
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl Bound {

@@ -1,10 +1,10 @@
 //! A certificate for a server without a cluster: made at start, with a CA of its own that is made for it and forgotten.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{self, Write},
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::PermissionsExt,
     path::Path,
 };
 
@@ -128,13 +128,52 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .write(true)
         .create(true)
         .truncate(true)
-        .mode(0o644)
         .open(&beside)
-        .and_then(|mut file| file.write_all(bytes))
+        // Past the umask: a CA is public, and its readers may be other users.
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.set_permissions(Permissions::from_mode(0o644))))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         // The first error says more than one of the clean-up.
         let _ = fs::remove_file(&beside);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use openssl::{
+        stack::Stack,
+        x509::{X509, X509PurposeId, X509StoreContext, store::X509StoreBuilder, verify::X509VerifyParam},
+    };
+
+    use super::make;
+
+    #[test]
+    fn the_certificate_is_good_for_this_machine_and_for_the_address_that_is_listened_on() {
+        let verified = |listen: &str, name: &str| {
+            let made = make(listen.parse().expect("an address")).expect("a certificate");
+            let leaf = X509::from_pem(&made.pair.certificate).expect("a leaf");
+            let mut store = X509StoreBuilder::new().expect("a store");
+            store.add_cert(X509::from_pem(&made.ca).expect("a CA")).expect("to trust");
+            let mut wanted = X509VerifyParam::new().expect("parameters");
+            match name.parse() {
+                Ok(ip) => wanted.set_ip(ip).expect("an IP"),
+                Err(_) => wanted.set_host(name).expect("a host"),
+            }
+            wanted.set_purpose(X509PurposeId::SSL_SERVER).expect("a purpose");
+            store.set_param(&wanted).expect("parameters");
+            let chain = Stack::new().expect("a chain");
+            let mut context = X509StoreContext::new().expect("a context");
+            context.init(&store.build(), &leaf, &chain, |context| context.verify_cert()).expect("to verify")
+        };
+        for name in ["127.0.0.1", "::1", "localhost"] {
+            for listen in ["0.0.0.0", "::", "127.0.0.1", "192.0.2.7", "2001:db8::7"] {
+                assert!(verified(listen, name), "{name}, listening on {listen}");
+            }
+        }
+        assert!(verified("192.0.2.7", "192.0.2.7"));
+        assert!(verified("2001:db8::7", "2001:db8::7"));
+        assert!(!verified("0.0.0.0", "192.0.2.7"));
+        assert!(!verified("0.0.0.0", "example.com"));
+    }
 }

@@ -289,7 +289,8 @@ fn headers_that_the_api_server_may_send_change_nothing() {
     for header in headers {
         let length = review.len();
         connection.send(
-            format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\n{header}Content-Length: {length}\r\n\r\n{review}").as_bytes(),
+            format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\n{header}Content-Length: {length}\r\n\r\n{review}")
+                .as_bytes(),
         );
         let response = connection.response();
         assert_eq!((response.status, response.body.as_str()), (200, ALLOWED), "{header}");
@@ -303,7 +304,8 @@ fn a_body_without_a_length_is_read() {
     let review = creation("u1", &cluster("b", "v1.31.2"));
     let (first, second) = review.split_at(100);
     let mut connection = server.connect();
-    connection.send(format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes());
+    connection
+        .send(format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes());
     for part in [first, second, ""] {
         connection.send(format!("{:x}\r\n{part}\r\n", part.len()).as_bytes());
     }

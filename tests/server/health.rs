@@ -53,17 +53,17 @@ fn every_metric_is_there_and_no_name_is() {
     review["request"]["object"]["spec"] = "spec-1".into();
     assert_eq!(server.post(CLUSTERS, review.to_string()).status, 200);
     assert_eq!(server.post("/path-1", "").status, 404);
-    server.fleet.index.write().classes.handle(Event::Undecodable(
-        capi_version_guard::model::ObjectKey::new("namespace-1", "name-2"),
-    ));
+    server
+        .fleet
+        .index
+        .write()
+        .classes
+        .handle(Event::Undecodable(capi_version_guard::model::ObjectKey::new("namespace-1", "name-2")));
     server.fleet.clusters.touch();
 
     let response = Connection::plain(server.addresses.metrics).get("/metrics");
     assert_eq!(response.status, 200);
-    assert_eq!(
-        response.header("content-type"),
-        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
-    );
+    assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     let text = response.body;
     assert!(text.ends_with("# EOF\n"), "{text}");
     for family in [
@@ -141,7 +141,9 @@ fn a_signal_makes_the_server_unready_then_ends_it_while_it_answers_on() {
 
     // One that is on its way at the end of the grace is answered after it.
     let mut late = server.connect();
-    late.send(format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nContent-Length: {}\r\n\r\n", review.len()).as_bytes());
+    late.send(
+        format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nContent-Length: {}\r\n\r\n", review.len()).as_bytes(),
+    );
     let (address, ca) = (server.addresses.webhook, server.ca.clone());
     let ended = thread::spawn(move || server.ended());
     while Connection::try_open(address, &ca).is_ok() {

@@ -36,7 +36,8 @@ fn seven_mebibytes_pass_and_a_byte_more_does_not() {
 
     // Without a length the limit is met on the way.
     let mut connection = server.connect();
-    connection.send(format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes());
+    connection
+        .send(format!("POST {CLUSTERS} HTTP/1.1\r\nHost: webhook\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes());
     let body = review_of(LARGEST + 1);
     connection.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
     let response = connection.response();

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capi_version_guard::server::self_made;
 use serde_json::Value;
 
 use crate::{
@@ -52,21 +53,29 @@ struct Serving {
     health: SocketAddr,
     ca: Vec<u8>,
     log: mpsc::Receiver<String>,
-    _files: [tempfile::TempDir; 2],
+    _files: Vec<tempfile::TempDir>,
 }
 
 impl Serving {
     fn start(arguments: &[&str], levels: &str) -> Self {
         let (fleet, written) = (fleet(), tempfile::tempdir().unwrap());
         let ca = written.path().join("ca.crt");
-        let mut child = program()
-            .args(["serve", "--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0"])
-            .arg("--fleet")
-            .arg(fleet.path())
-            .arg("--write-ca")
-            .arg(&ca)
-            .args(arguments)
-            .env("RUST_LOG", levels)
+        let mut command = program();
+        command.args(["serve", "--fleet"]).arg(fleet.path()).arg("--write-ca").arg(&ca).args(arguments);
+        let read_ca = || {
+            assert_eq!(fs::metadata(&ca).unwrap().permissions().mode() & 0o777, 0o644);
+            assert_eq!(fs::read_dir(written.path()).unwrap().count(), 1, "nothing is left beside the CA");
+            fs::read(&ca).unwrap()
+        };
+        let serving = Self::of(command.env("RUST_LOG", levels), read_ca, vec![fleet]);
+        drop(written);
+        serving
+    }
+
+    /// Starts it on free ports. `ca` is asked once it listens.
+    fn of(command: &mut Command, ca: impl FnOnce() -> Vec<u8>, files: Vec<tempfile::TempDir>) -> Self {
+        let mut child = command
+            .args(["--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -75,7 +84,8 @@ impl Serving {
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         let address = |what: &str| -> SocketAddr {
             loop {
-                let line = log.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} is never logged"));
+                let line =
+                    log.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} is never logged"));
                 if line.contains(&format!("({what})")) {
                     let (_, address) = line.split_once("://").unwrap();
                     break address.split(' ').next().unwrap().parse().unwrap();
@@ -84,10 +94,7 @@ impl Serving {
         };
         let (webhook, health) = (address("webhook"), address("health"));
         address("metrics");
-        let ca_bytes = fs::read(&ca).unwrap();
-        assert_eq!(fs::metadata(&ca).unwrap().permissions().mode() & 0o777, 0o644);
-        assert_eq!(fs::read_dir(written.path()).unwrap().count(), 1, "nothing is left beside the CA");
-        Self { child, webhook, health, ca: ca_bytes, log, _files: [fleet, written] }
+        Self { child, webhook, health, ca: ca(), log, _files: files }
     }
 
     fn connect(&self) -> Connection {
@@ -163,7 +170,10 @@ fn no_request_is_lost_while_the_program_leaves() {
     println!("answered while leaving: {served:?}, closed {}", closed.load(Ordering::Relaxed));
     let (code, log) = serving.end();
     assert_eq!(code, Some(0), "{log:?}");
-    assert!(log.iter().any(|line| line.ends_with("draining: not ready any more, answering on signal=\"SIGTERM\" grace=4s")), "{log:?}");
+    assert!(
+        log.iter().any(|line| line.ends_with("draining: not ready any more, answering on signal=\"SIGTERM\" grace=4s")),
+        "{log:?}"
+    );
     assert!(log.last().unwrap().ends_with(" INFO drained"), "{log:?}");
 }
 
@@ -313,8 +323,11 @@ fn a_fatal_error_is_one_line_and_stands_in_the_termination_log_if_there_is_one()
     assert_eq!(fatal(&files), format!("error: {missing}\n"));
     assert!(!Path::new(&log).exists(), "where there is no such file nobody reads it");
 
-    fs::write(&log, "something older and longer than the error that follows, as Kubernetes never leaves it there, but who knows")
-        .unwrap();
+    fs::write(
+        &log,
+        "something older and longer than the error that follows, as Kubernetes never leaves it there, but who knows",
+    )
+    .unwrap();
     assert_eq!(fatal(&files), format!("error: {missing}\n"));
     assert_eq!(fs::read_to_string(&log).unwrap(), missing);
 
@@ -357,4 +370,100 @@ fn levels_that_mean_nothing_are_an_error() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert!(stderr.starts_with("error: failed to read RUST_LOG: "), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn a_configuration_is_carried_out_and_a_bad_one_is_fatal() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.yaml");
+    fs::write(&file, "rules:\n  version-listed: warn\n").unwrap();
+    let config = file.display().to_string();
+    let mut serving = Serving::start(&["--shutdown-grace=0", "--config", &config], "info");
+    let response = serving.connect().post(CLUSTERS, creation("u1", &cluster("b", "v1.33.0")).as_bytes());
+    let review: Value = serde_json::from_str(&response.body).unwrap();
+    assert_eq!(review["response"]["allowed"], true);
+    assert_eq!(
+        review["response"]["warnings"][0],
+        "Cluster a/b: spec.topology.version: v1.33.0 is not in spec.kubernetesVersions of ClusterClass a/quick; choose \
+         v1.32.4, or add v1.33.0 to the class (version-listed)"
+    );
+    serving.signal("TERM");
+    assert_eq!(serving.end().0, Some(0));
+
+    fs::write(&file, "rules:\n  version-list: deny\n").unwrap();
+    let Output { status, stderr, .. } = run(&["serve", "--fleet", ".", "--config", &config]);
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(
+        text(&stderr),
+        format!(
+            "error: failed to load the configuration {config}:\n  2:3: unknown rule version-list; did you mean \
+             version-listed?\n"
+        )
+    );
+}
+
+/// A kubeconfig for an API server that is not there.
+fn kubeconfig(directory: &Path) -> String {
+    let file = directory.join("kubeconfig");
+    let text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
+                clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}]}\n";
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn without_an_api_server_the_program_runs_and_is_not_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = kubeconfig(directory.path());
+    let made = self_made::make("127.0.0.1".parse().unwrap()).unwrap();
+    let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
+    fs::write(&certificate, &made.pair.certificate).unwrap();
+    fs::write(&key, &made.pair.private_key).unwrap();
+    let (certificate, key) = (certificate.display().to_string(), key.display().to_string());
+    let arguments = [
+        "serve",
+        "--kubeconfig",
+        &kubeconfig,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-private-key-file",
+        &key,
+        "--shutdown-grace=0",
+    ];
+    let mut serving = Serving::of(program().args(arguments).env("RUST_LOG", "info"), || made.ca.clone(), Vec::new());
+    let mut health = Connection::plain(serving.health);
+    assert_eq!(health.get("/healthz").status, 200);
+    let ready = health.get("/readyz");
+    assert_eq!(ready.status, 503);
+    assert!(ready.body.starts_with("[-]clusters-synced failed: not listed yet\n"), "{}", ready.body);
+
+    let response = serving.connect().post(CLUSTERS, creation("u1", &cluster("b", "v1.31.2")).as_bytes());
+    assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+    serving.signal("TERM");
+    let (code, log) = serving.end();
+    assert_eq!(code, Some(0));
+    let told = "WARN no verdict: capi-version-guard has not listed the ClusterClasses yet; try again in a few seconds \
+                uid=\"u1\" resource=\"clusters\" operation=\"CREATE\" namespace=\"a\" name=\"b\" retry_soon=true";
+    assert!(log.iter().any(|line| line.ends_with(told)), "{log:#?}");
+}
+
+#[test]
+fn without_certificate_arguments_the_mounted_files_are_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = kubeconfig(directory.path());
+    let fatal = |arguments: &[&str]| {
+        let Output { status, stderr, .. } = program().args(["serve"]).args(arguments).output().unwrap();
+        (status.code(), text(&stderr))
+    };
+    let expected =
+        "error: failed to read /etc/capi-version-guard/tls/tls.crt: No such file or directory (os error 2)\n"
+            .to_owned();
+    assert_eq!(fatal(&["--kubeconfig", &kubeconfig]), (Some(1), expected.clone()));
+    let (code, stderr) = fatal(&["--kubeconfig", &kubeconfig, "--context", "b"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with(&format!("error: failed to use the kubeconfig {kubeconfig}: ")), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    // Where kubectl would look.
+    let Output { stderr, .. } = program().arg("serve").env("KUBECONFIG", &kubeconfig).output().unwrap();
+    assert_eq!(text(&stderr), expected);
 }

@@ -189,12 +189,7 @@ fn files_that_are_no_certificate_and_key_are_named() {
     let (certificate, private_key) = (path("tls.crt"), path("tls.key"));
     let place = |text: &str| text.replace("DIR", &directory.path().display().to_string());
     let cases: [(&str, Option<&[u8]>, Option<&[u8]>, &str); 6] = [
-        (
-            "no files",
-            None,
-            None,
-            "failed to read DIR/tls.crt: No such file or directory (os error 2)",
-        ),
+        ("no files", None, None, "failed to read DIR/tls.crt: No such file or directory (os error 2)"),
         (
             "no key file",
             Some(&one.pair.certificate),
@@ -230,7 +225,7 @@ fn files_that_are_no_certificate_and_key_are_named() {
         }
         let files = CertificateFiles { certificate: certificate.clone(), private_key: private_key.clone() };
         let error = Reloader::start(files).err().unwrap_or_else(|| panic!("{name}: no error"));
-        let error = format!("{:#}", anyhow::Error::new(error));
+        let error = format!("{:#}", anyhow::Error::new(error)); // as the program prints it
         // The rest is OpenSSL's.
         if expected.ends_with(": ") {
             assert!(error.starts_with(&place(expected)), "{name}: {error}");
