@@ -1,6 +1,7 @@
 //! The command line.
 //!
 //! Exit codes: 0 done, 1 a fatal error (one line on stderr), 2 a command line that makes no sense.
+#![allow(clippy::doc_markdown, reason = "doc comments of arguments are help texts, shown as they are")]
 
 mod logging;
 mod serve;

@@ -13,12 +13,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The time in which an answer has to leave here: what the API server waits, less a margin. An answer that comes
 /// too late is a failed call without a reason, so it is better to say in time that there will be none.
 #[must_use]
-pub fn budget(query: &str) -> Duration {
+pub(super) fn budget(query: &str) -> Duration {
     let timeout = query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(duration);
     let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(DEFAULT).min(LONGEST);
     // A second for the rounding up, but half of a short time must be left to work in.
     let rounding = Duration::from_secs(1).min(timeout / 2);
-    timeout - rounding.max(timeout / 10)
+    timeout.saturating_sub(rounding.max(timeout / 10))
 }
 
 /// Reads a Go duration such as `10s`, `1m30s`, `1.5s` or `500ms`; `None` if it is none, or negative.

@@ -108,7 +108,7 @@ mod tests {
         let failed = |text: &str| Err(text.to_owned());
         assert_eq!(fresh(None), Ok(()));
         assert_eq!(fresh(Some(Duration::from_millis(59_999))), Ok(()));
-        assert_eq!(fresh(Some(Duration::from_secs(60))), failed("not heard of for 60 s"));
+        assert_eq!(fresh(Some(Duration::from_mins(1))), failed("not heard of for 60 s"));
         assert_eq!(fresh(Some(Duration::from_millis(3_600_900))), failed("not heard of for 3600 s"));
     }
 

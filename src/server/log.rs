@@ -49,9 +49,9 @@ pub(super) fn verdict<T: Judged>(asked: &Request<T>, about: &Metadata, judgement
     }
     // Controllers write without end what changes nothing here; a change of versions is rare and worth its line.
     if verdict.allowed() && *basis == Basis::Request && verdict.warnings.is_empty() {
-        told!(debug)
+        told!(debug);
     } else {
-        told!(info)
+        told!(info);
     }
 }
 

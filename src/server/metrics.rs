@@ -1,4 +1,4 @@
-//! Metrics, in OpenMetrics text.
+//! Metrics, in `OpenMetrics` text.
 //!
 //! Labels hold only words of this program, never the name of an object or what a request says: those have no bound.
 
@@ -159,7 +159,7 @@ impl Metrics {
         self.not_after.set(not_after);
     }
 
-    /// All metrics as OpenMetrics text.
+    /// All metrics as `OpenMetrics` text.
     ///
     /// # Errors
     /// None that can happen while writing to a String.

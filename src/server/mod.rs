@@ -9,7 +9,7 @@ pub mod live;
 mod log;
 pub mod metrics;
 mod recent;
-mod refusal;
+pub mod refusal;
 pub mod self_made;
 pub mod shutdown;
 pub mod tls;

@@ -1,5 +1,5 @@
 //! The server as the API server, Kubernetes and its operator meet it: over real sockets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs, unreachable_pub)]
 
 mod admission;
 mod client;

@@ -31,7 +31,24 @@ fn program() -> Command {
 }
 
 fn run(arguments: &[&str]) -> Output {
-    program().args(arguments).output().unwrap()
+    output(program().args(arguments))
+}
+
+/// What a program says that ends by itself; one that would serve instead is ended, and the test with it.
+fn output(command: &mut Command) -> Output {
+    let mut process = Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = process.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it does not end");
+        thread::sleep(Duration::from_millis(5));
+    };
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    process.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    process.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+    Output { status, stdout, stderr }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -46,9 +63,19 @@ fn fleet() -> tempfile::TempDir {
     directory
 }
 
-/// The program, serving a fleet from files.
+/// A process that ends with its test, however that ends.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program, listening.
 struct Serving {
-    child: Child,
+    process: Process,
     webhook: SocketAddr,
     health: SocketAddr,
     ca: Vec<u8>,
@@ -74,12 +101,13 @@ impl Serving {
 
     /// Starts it on free ports. `ca` is asked once it listens.
     fn of(command: &mut Command, ca: impl FnOnce() -> Vec<u8>, files: Vec<tempfile::TempDir>) -> Self {
-        let mut child = command
+        let child = command
             .args(["--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut process = Process(child);
+        let stderr = BufReader::new(process.0.stderr.take().unwrap());
         let (tell, log) = mpsc::channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         let address = |what: &str| -> SocketAddr {
@@ -94,7 +122,7 @@ impl Serving {
         };
         let (webhook, health) = (address("webhook"), address("health"));
         address("metrics");
-        Self { child, webhook, health, ca: ca(), log, _files: files }
+        Self { process, webhook, health, ca: ca(), log, _files: files }
     }
 
     fn connect(&self) -> Connection {
@@ -102,7 +130,7 @@ impl Serving {
     }
 
     fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.0.id().to_string()).status().unwrap();
         assert!(sent.success());
     }
 
@@ -110,19 +138,12 @@ impl Serving {
     fn end(&mut self) -> (Option<i32>, Vec<String>) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.process.0.try_wait().unwrap() {
                 return (status.code(), self.log.iter().collect());
             }
             assert!(Instant::now() < deadline, "it does not end");
             thread::sleep(Duration::from_millis(10));
         }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -358,16 +379,10 @@ fn a_kubeconfig_that_is_none_is_named() {
 #[test]
 fn levels_that_mean_nothing_are_an_error() {
     let fleet = fleet();
-    let mut child = program()
-        .args(["serve", "--fleet"])
-        .arg(fleet.path())
-        .env("RUST_LOG", "capi=loud")
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    let mut stderr = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let Output { status, stderr, .. } =
+        output(program().args(["serve", "--fleet"]).arg(fleet.path()).env("RUST_LOG", "capi=loud"));
+    assert_eq!(status.code(), Some(1));
+    let stderr = text(&stderr);
     assert!(stderr.starts_with("error: failed to read RUST_LOG: "), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
@@ -452,7 +467,7 @@ fn without_certificate_arguments_the_mounted_files_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = kubeconfig(directory.path());
     let fatal = |arguments: &[&str]| {
-        let Output { status, stderr, .. } = program().args(["serve"]).args(arguments).output().unwrap();
+        let Output { status, stderr, .. } = output(program().arg("serve").args(arguments));
         (status.code(), text(&stderr))
     };
     let expected =
@@ -464,6 +479,6 @@ fn without_certificate_arguments_the_mounted_files_are_served() {
     assert!(stderr.starts_with(&format!("error: failed to use the kubeconfig {kubeconfig}: ")), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     // Where kubectl would look.
-    let Output { stderr, .. } = program().arg("serve").env("KUBECONFIG", &kubeconfig).output().unwrap();
+    let Output { stderr, .. } = output(program().arg("serve").env("KUBECONFIG", &kubeconfig));
     assert_eq!(text(&stderr), expected);
 }

@@ -188,7 +188,8 @@ fn files_that_are_no_certificate_and_key_are_named() {
     let path = |name: &str| directory.path().join(name);
     let (certificate, private_key) = (path("tls.crt"), path("tls.key"));
     let place = |text: &str| text.replace("DIR", &directory.path().display().to_string());
-    let cases: [(&str, Option<&[u8]>, Option<&[u8]>, &str); 6] = [
+    type Bytes<'a> = Option<&'a [u8]>;
+    let cases: [(&str, Bytes<'_>, Bytes<'_>, &str); 6] = [
         ("no files", None, None, "failed to read DIR/tls.crt: No such file or directory (os error 2)"),
         (
             "no key file",
