@@ -1,1 +1,5 @@
-fn main(){}
+//! capi-version-guard; see the library.
+
+fn main() -> std::process::ExitCode {
+    capi_version_guard::cli::run()
+}

@@ -71,11 +71,8 @@ fn errors_say_what_is_wrong() {
     assert_eq!(strict("v1.30"), "unexpected end of input while parsing minor version number");
     assert_eq!(strict("v1.30.x"), "unexpected character 'x' while parsing patch version number");
     assert_eq!(strict("v1.30.0-rc.01"), "invalid leading zero in pre-release identifier");
-    assert_eq!(
-        strict("v1.30.0-18446744073709551616"),
-        "a number of the pre-release is larger than 64 bits hold"
-    );
-    assert_eq!(lenient("v1.30-rc.1"), "a version without a patch number has no pre-release or build tag");
+    assert_eq!(strict("v1.30.0-18446744073709551616"), "a number of the pre-release is larger than 64 bits hold");
+    assert_eq!(lenient("v1.30-rc"), "a version without a patch number has no pre-release or build tag");
 }
 
 /// Versions that collide often: few numbers, few tags.

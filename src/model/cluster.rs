@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{
-    Metadata, ObjectKey, annotation,
-    metadata::null_is_default,
-};
+use super::{Metadata, ObjectKey, annotation, metadata::null_is_default};
 use crate::version::KubernetesVersion;
 
 /// What a judgement needs of a Cluster.

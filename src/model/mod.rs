@@ -4,6 +4,7 @@
 //! `managedFields` of an API version that no longer exists, or one with odd metadata still decodes. What the API
 //! server's schema guarantees (a topology has a version) is not checked again here.
 
+mod change;
 mod cluster;
 mod cluster_class;
 mod metadata;
@@ -11,6 +12,7 @@ mod metadata;
 use std::{fmt, sync::Arc};
 
 pub use self::{
+    change::Change,
     cluster::{Cluster, Topology},
     cluster_class::ClusterClass,
     metadata::{Annotations, Metadata, annotation},

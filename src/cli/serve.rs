@@ -1,0 +1,182 @@
+//! `serve`: the webhook.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::logging::LogArgs;
+use crate::{
+    config::{self, Config},
+    fleet::{Fleet, manifests},
+    server::{
+        self, Addresses, Certificate, Setup,
+        body::Limits,
+        shutdown,
+        tls::{CertificateFiles, POLL},
+    },
+};
+
+/// Where the manifests of webhook-config mount the certificate.
+const MOUNTED: [&str; 2] = ["/etc/capi-version-guard/tls/tls.crt", "/etc/capi-version-guard/tls/tls.key"];
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    fleet: FleetArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
+    certificate: CertificateArgs,
+    /// Configuration (YAML): the mode of each rule
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    shutdown: ShutdownArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Fleet")]
+struct FleetArgs {
+    /// Read Clusters and ClusterClasses from the YAML and JSON files of this directory instead of an API server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    fleet: Option<PathBuf>,
+    /// Reach the API server by this file (default: as kubectl does, else as a Pod does)
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig (default: its current one)
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Addresses (port 0 takes a free one, which is logged)")]
+struct ListenArgs {
+    /// Where to serve the webhook, over HTTPS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
+    listen: SocketAddr,
+    /// Where to serve /healthz and /readyz, over HTTP
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9440")]
+    health_listen: SocketAddr,
+    /// Where to serve /metrics, over HTTP
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    metrics_listen: SocketAddr,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Certificate")]
+struct CertificateArgs {
+    /// Certificate (PEM, the leaf first); read again every 10 s. Default: /etc/capi-version-guard/tls/tls.crt; with
+    /// --fleet one is made at start
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its private key (PEM). Default: /etc/capi-version-guard/tls/tls.key
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Write the CA (PEM) of the certificate that is made with --fleet to this file
+    #[arg(long, value_name = "FILE", requires = "fleet", conflicts_with = "tls_cert_file")]
+    write_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Shutdown")]
+struct ShutdownArgs {
+    /// After SIGTERM or SIGINT, unready, still accept connections for this many seconds, until no node sends new ones
+    #[arg(long, value_name = "SECONDS", default_value_t = shutdown::GRACE.as_secs())]
+    shutdown_grace: u64,
+}
+
+/// Where the fleet comes from.
+enum Source {
+    Manifests(PathBuf),
+    Kubernetes { kubeconfig: Option<PathBuf>, context: Option<String> },
+}
+
+impl FleetArgs {
+    fn checked(self) -> Source {
+        let Self { fleet, kubeconfig, context } = self;
+        fleet.map_or(Source::Kubernetes { kubeconfig, context }, Source::Manifests)
+    }
+}
+
+impl ListenArgs {
+    fn checked(self) -> Addresses {
+        let Self { listen: webhook, health_listen: health, metrics_listen: metrics } = self;
+        Addresses { webhook, health, metrics }
+    }
+}
+
+impl CertificateArgs {
+    fn checked(self, source: &Source) -> Certificate {
+        let Self { tls_cert_file, tls_private_key_file, write_ca } = self;
+        match (tls_cert_file.zip(tls_private_key_file), source) {
+            (Some((certificate, private_key)), _) => Certificate::Files(CertificateFiles { certificate, private_key }),
+            (None, Source::Manifests(_)) => Certificate::SelfMade { write_ca },
+            (None, Source::Kubernetes { .. }) => {
+                let [certificate, private_key] = MOUNTED.map(PathBuf::from);
+                Certificate::Files(CertificateFiles { certificate, private_key })
+            }
+        }
+    }
+}
+
+impl ShutdownArgs {
+    fn checked(self) -> Duration {
+        let Self { shutdown_grace } = self;
+        Duration::from_secs(shutdown_grace)
+    }
+}
+
+/// Serves until a signal ends it.
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let Args { fleet, listen, certificate, config, shutdown, logs } = args;
+    logs.init()?;
+    let source = fleet.checked();
+    let certificate = certificate.checked(&source);
+    let Config { modes } = config.as_deref().map(config::load).transpose()?.unwrap_or_default();
+    actix_web::rt::System::new().block_on(async {
+        let signals = shutdown::signals().context("failed to catch signals")?;
+        let (fleet, kubernetes) = match source {
+            Source::Manifests(directory) => (Fleet::from(manifests::load(&directory)?), None),
+            Source::Kubernetes { kubeconfig, context } => {
+                (Fleet::default(), Some(kubernetes(kubeconfig, context).await?))
+            }
+        };
+        let bound = server::start(Setup {
+            fleet: Arc::new(fleet),
+            kubernetes,
+            modes,
+            listen: listen.checked(),
+            certificate,
+            certificate_poll: POLL,
+            limits: Limits::default(),
+            grace: shutdown.checked(),
+        })?;
+        Ok(bound.run(signals).await?)
+    })
+}
+
+async fn kubernetes(kubeconfig: Option<PathBuf>, context: Option<String>) -> anyhow::Result<kube::Config> {
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let mut config = match kubeconfig {
+        Some(file) => {
+            let kubeconfig = Kubeconfig::read_from(&file)
+                .with_context(|| format!("failed to read the kubeconfig {}", file.display()))?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .with_context(|| format!("failed to use the kubeconfig {}", file.display()))?
+        }
+        None if options.context.is_some() => {
+            kube::Config::from_kubeconfig(&options).await.context("failed to use the kubeconfig")?
+        }
+        None => kube::Config::infer().await.context("failed to find an API server")?,
+    };
+    // OpenSSL takes an IPv6 address in a URL, brackets and all, for a DNS name, which no certificate has.
+    if config.tls_server_name.is_none() && config.cluster_url.host().is_some_and(|host| host.starts_with('[')) {
+        config.tls_server_name = Some("kubernetes.default.svc".to_owned());
+    }
+    Ok(config)
+}

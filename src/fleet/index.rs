@@ -1,0 +1,411 @@
+//! The index: a pure fold of events, keyed twice, by Cluster and by class.
+//!
+//! A class change must cost O(distinct versions in use), not O(Clusters), so each class keeps its users in one ordered
+//! set per version. The sets share the keys with the main map: a Cluster costs about 230 bytes of heap (a test holds it
+//! to 300). No kube `Store`: that would keep whole objects and has no second key.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use crate::model::{Cluster, ClusterClass, ObjectKey};
+
+/// How many users of a version are named to a reader.
+pub const SAMPLE: usize = 5;
+
+/// Everything known of the fleet. Both halves are relisted independently.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// The Clusters with a topology.
+    pub clusters: Source<ClusterIndex>,
+    /// The classes.
+    pub classes: Source<HashMap<ObjectKey, ClassEntry>>,
+}
+
+/// What happened to the objects of one source, in the order of its list or watch.
+///
+/// A relist is `Restarted`, any number of `Listed`, `Completed`: what the list does not name is gone afterwards.
+#[derive(Clone, Debug)]
+pub enum Event<T> {
+    /// A (re)list begins.
+    Restarted,
+    /// The list names an object.
+    Listed(T),
+    /// The list is complete and replaces what was known.
+    Completed,
+    /// An object was created or changed.
+    Applied(T),
+    /// An object is gone.
+    Deleted(ObjectKey),
+    /// An object does not decode, so nothing can be said of it: it is counted, not judged.
+    Undecodable(ObjectKey),
+}
+
+/// An event of the Clusters' source.
+pub type ClusterEvent = Event<Cluster>;
+/// An event of the classes' source.
+pub type ClassEvent = Event<ClusterClass>;
+
+/// One kind of object: what is known now, and the relist that is about to replace it.
+#[derive(Debug, Default)]
+pub struct Source<S> {
+    current: Shelf<S>,
+    next: Option<Shelf<S>>,
+    synced: bool,
+}
+
+/// Objects of one kind, and the keys of those that did not decode.
+#[derive(Debug, Default)]
+struct Shelf<S> {
+    objects: S,
+    undecodable: HashSet<ObjectKey>,
+}
+
+/// A store that events can be folded into.
+pub trait Fold: Default {
+    /// The object that an event carries.
+    type Object;
+    /// Replaces what is known of this object.
+    fn apply(&mut self, object: Self::Object) -> ObjectKey;
+    /// Forgets the object.
+    fn remove(&mut self, key: &ObjectKey);
+}
+
+impl<S: Fold> Source<S> {
+    /// Folds one event in.
+    pub fn handle(&mut self, event: Event<S::Object>) {
+        match event {
+            Event::Restarted => self.next = Some(Shelf::default()),
+            Event::Listed(object) => self.target().apply(object),
+            Event::Completed => {
+                if let Some(next) = self.next.take() {
+                    self.current = next;
+                }
+                self.synced = true;
+            }
+            Event::Applied(object) => self.target().apply(object),
+            Event::Deleted(key) => self.target().remove(&key),
+            Event::Undecodable(key) => self.target().give_up(key),
+        }
+    }
+
+    /// The shelf that the stream speaks of: between `Restarted` and `Completed` that is the coming one.
+    fn target(&mut self) -> &mut Shelf<S> {
+        self.next.as_mut().unwrap_or(&mut self.current)
+    }
+
+    /// Whether a list was ever complete. Before that, an absent object means nothing.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        self.synced
+    }
+
+    /// How many objects did not decode.
+    #[must_use]
+    pub fn undecodable(&self) -> usize {
+        self.current.undecodable.len()
+    }
+
+    /// The objects.
+    #[must_use]
+    pub fn objects(&self) -> &S {
+        &self.current.objects
+    }
+}
+
+impl<S: Fold> Shelf<S> {
+    fn apply(&mut self, object: S::Object) {
+        let key = self.objects.apply(object);
+        self.undecodable.remove(&key);
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        self.objects.remove(key);
+        self.undecodable.remove(key);
+    }
+
+    /// Drops what was known of the object too: it is not what is stored any more, and what a relist finds must not
+    /// depend on history.
+    fn give_up(&mut self, key: ObjectKey) {
+        self.objects.remove(&key);
+        self.undecodable.insert(key);
+    }
+}
+
+/// What is known of one class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassEntry {
+    /// `spec.kubernetesVersions`, in order; empty without a list.
+    pub versions: Vec<Arc<str>>,
+    /// The extension that plans, if any.
+    pub extension: Option<Arc<str>>,
+}
+
+impl From<&ClusterClass> for ClassEntry {
+    fn from(class: &ClusterClass) -> Self {
+        Self {
+            versions: class.versions().iter().map(|version| Arc::from(version.as_str())).collect(),
+            extension: class.extension().map(Arc::from),
+        }
+    }
+}
+
+impl ClassEntry {
+    /// Whether a Cluster of this class may name `version`: byte for byte in the list, or there is no list.
+    #[must_use]
+    pub fn carries(&self, version: &str) -> bool {
+        self.versions.is_empty() || self.versions.iter().any(|listed| **listed == *version)
+    }
+}
+
+impl Fold for HashMap<ObjectKey, ClassEntry> {
+    type Object = ClusterClass;
+
+    fn apply(&mut self, class: ClusterClass) -> ObjectKey {
+        let key = class.key();
+        self.insert(key.clone(), ClassEntry::from(&class));
+        key
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        HashMap::remove(self, key);
+    }
+}
+
+/// What is known of one Cluster with a topology, all of it shared text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterEntry {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// The class that it uses, and how.
+    pub state: ClusterState,
+}
+
+/// Which class a Cluster uses at which version, and whether it is going away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The class key.
+    pub class: Arc<ObjectKey>,
+    /// `spec.topology.version`, with a `v`.
+    pub version: Arc<str>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl ClusterState {
+    /// The state that `cluster` is in; `None` without a topology.
+    #[must_use]
+    pub fn of(cluster: &Cluster) -> Option<Self> {
+        Some(Self {
+            class: Arc::new(cluster.class_key()?),
+            version: cluster.version()?.into(),
+            deleting: cluster.metadata.deleting,
+        })
+    }
+}
+
+/// An object's uid: 16 bytes where it is a UUID in the usual form, as the API server makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uid {
+    /// A UUID.
+    Uuid([u8; 16]),
+    /// Anything else.
+    Other(Arc<str>),
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        let uuid = || {
+            let dashes = [8, 13, 18, 23].iter().all(|&at| text.as_bytes().get(at) == Some(&b'-'));
+            let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+            let canonical = text.len() == 36 && dashes && digits.len() == 32 && !digits.contains(char::is_uppercase);
+            canonical.then(|| u128::from_str_radix(&digits, 16).ok()).flatten()
+        };
+        uuid().map_or_else(|| Self::Other(text.into()), |number| Self::Uuid(number.to_be_bytes()))
+    }
+}
+
+/// The Clusters with a topology, by key and by class.
+#[derive(Debug, Default)]
+pub struct ClusterIndex {
+    by_key: HashMap<ObjectKey, ClusterEntry>,
+    by_class: HashMap<Arc<ObjectKey>, Versions>,
+    texts: HashSet<Arc<str>>,
+}
+
+/// The users of one class. A `BTreeMap` for the versions, so that readers see them in one order.
+type Versions = BTreeMap<(Arc<str>, bool), BTreeSet<ObjectKey>>;
+
+impl Fold for ClusterIndex {
+    type Object = Cluster;
+
+    fn apply(&mut self, cluster: Cluster) -> ObjectKey {
+        let meta = &cluster.metadata;
+        let namespace = self.shared(&meta.namespace);
+        let key = self
+            .by_key
+            .get_key_value(&ObjectKey::new(Arc::clone(&namespace), meta.name.as_str()))
+            .map_or_else(|| ObjectKey::new(namespace, meta.name.as_str()), |(known, _)| known.clone());
+        let (Some(class), Some(version)) = (cluster.class_key(), cluster.version()) else {
+            self.remove(&key);
+            return key;
+        };
+        let class = self.shared_class(class);
+        let state = ClusterState { class, version: self.shared(&version), deleting: meta.deleting };
+        let entry = ClusterEntry { uid: Uid::from(meta.uid.as_str()), state };
+        if let Some(known) = self.by_key.get_mut(&key) {
+            if known.state == entry.state {
+                known.uid = entry.uid;
+                return key;
+            }
+            self.remove(&key);
+        }
+        let versions = self.by_class.entry(Arc::clone(&entry.state.class)).or_default();
+        versions.entry((Arc::clone(&entry.state.version), entry.state.deleting)).or_default().insert(key.clone());
+        self.by_key.insert(key.clone(), entry);
+        key
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        let Some((key, ClusterEntry { state, .. })) = self.by_key.remove_entry(key) else { return };
+        let ClusterState { class, version, deleting } = state;
+        if let Some(versions) = self.by_class.get_mut(&class) {
+            let slot = (Arc::clone(&version), deleting);
+            if let Some(users) = versions.get_mut(&slot) {
+                users.remove(&key);
+                if users.is_empty() {
+                    versions.remove(&slot);
+                }
+            }
+            if versions.is_empty() {
+                self.by_class.remove(&class);
+            }
+        }
+        self.forget_unused(version);
+        self.forget_unused(key.namespace);
+        // The last user is gone, and with it the last holder of the class key's own texts.
+        if let Some(ObjectKey { namespace, name }) = Arc::into_inner(class) {
+            self.forget_unused(namespace);
+            self.forget_unused(name);
+        }
+    }
+}
+
+impl ClusterIndex {
+    /// The text, stored once for all who have it.
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    fn shared_class(&mut self, class: ObjectKey) -> Arc<ObjectKey> {
+        match self.by_class.get_key_value(&class) {
+            Some((known, _)) => Arc::clone(known),
+            None => Arc::new(ObjectKey::new(self.shared(&class.namespace), self.shared(&class.name))),
+        }
+    }
+
+    /// Lets go of a text that nobody but the caller and the pool holds, so that years of versions do not pile up.
+    fn forget_unused(&mut self, text: Arc<str>) {
+        if Arc::strong_count(&text) <= 2 {
+            self.texts.remove(&text);
+        }
+    }
+
+    /// What is known of one Cluster.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<&ClusterEntry> {
+        self.by_key.get(key)
+    }
+
+    /// How many Clusters there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// How many distinct pairs of class and version are in use.
+    #[must_use]
+    pub fn versions_in_use(&self) -> usize {
+        self.by_class.values().map(BTreeMap::len).sum()
+    }
+
+    /// Who uses `class`, by version, where `overlay` is newer than the index. Costs O(distinct versions + overlay).
+    #[must_use]
+    pub fn users(&self, class: &ObjectKey, overlay: &Overlay) -> Users {
+        let mut counts: BTreeMap<(Arc<str>, bool), VersionInUse> = BTreeMap::new();
+        let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting);
+        for ((version, deleting), users) in self.by_class.get(class).into_iter().flatten() {
+            let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(SAMPLE).cloned().collect();
+            let slot = (Arc::clone(version), *deleting);
+            counts.insert(slot, VersionInUse::new(version, *deleting, users.len(), sample));
+        }
+        for (key, newer) in &overlay.0 {
+            if let Some(known) = self.by_key.get(key).filter(|known| *known.state.class == *class)
+                && let Some(used) = counts.get_mut(&slot(&known.state))
+            {
+                used.clusters -= 1;
+            }
+            if let Some(newer) = newer.as_ref().filter(|newer| *newer.class == *class) {
+                let used = counts
+                    .entry(slot(newer))
+                    .or_insert_with(|| VersionInUse::new(&newer.version, newer.deleting, 0, Vec::new()));
+                used.clusters += 1;
+                used.sample.push(key.clone());
+                used.sample.sort();
+                used.sample.truncate(SAMPLE);
+            }
+        }
+        Users { versions: counts.into_values().filter(|used| used.clusters > 0).collect() }
+    }
+}
+
+/// What is known of some Clusters beyond the index: live reads, and changes admitted but not yet seen. `None` says that
+/// the Cluster is not there, or has no topology.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay(pub BTreeMap<ObjectKey, Option<ClusterState>>);
+
+/// Who uses a class: plain counts, which is all that a rule sees of the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    /// One row per version and deletion state, ordered by the version's text, the living first.
+    pub versions: Vec<VersionInUse>,
+}
+
+impl Users {
+    /// How many Clusters use the class, the deleting ones included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.versions.iter().map(|used| used.clusters).sum()
+    }
+}
+
+/// A version in use, by how many Clusters, and the names of the first few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionInUse {
+    /// The version, with a `v`.
+    pub version: Arc<str>,
+    /// Whether these Clusters are being deleted.
+    pub deleting: bool,
+    /// How many.
+    pub clusters: usize,
+    /// The first [`SAMPLE`] of them by namespace and name.
+    pub sample: Vec<ObjectKey>,
+}
+
+impl VersionInUse {
+    fn new(version: &Arc<str>, deleting: bool, clusters: usize, sample: Vec<ObjectKey>) -> Self {
+        Self { version: Arc::clone(version), deleting, clusters, sample }
+    }
+}

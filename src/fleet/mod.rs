@@ -1,0 +1,37 @@
+//! The fleet: which Cluster uses which class at which version.
+//!
+//! `index` is a pure fold of events into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files) feed it.
+
+mod index;
+pub mod manifests;
+pub mod watch;
+
+use parking_lot::RwLock;
+
+pub use self::{
+    index::{
+        ClassEntry, ClassEvent, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Event, Fold, Index, Overlay,
+        SAMPLE, Source, Uid, Users, VersionInUse,
+    },
+    watch::Freshness,
+};
+
+/// The index as the server shares it, with how fresh each of its sources is.
+///
+/// One writer per source holds the lock for one event; a judgement holds it for one look-up, so it sees one state of
+/// both sources.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    /// The index.
+    pub index: RwLock<Index>,
+    /// How fresh the Clusters are.
+    pub clusters: Freshness,
+    /// How fresh the classes are.
+    pub classes: Freshness,
+}
+
+impl From<Index> for Fleet {
+    fn from(index: Index) -> Self {
+        Self { index: RwLock::new(index), ..Self::default() }
+    }
+}

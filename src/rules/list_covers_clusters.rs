@@ -1,0 +1,105 @@
+//! `list-covers-clusters`: a class lists the version of every Cluster that uses it.
+//!
+//! Cluster API refuses every write of a Cluster whose version its class does not list, the removal of a finalizer
+//! included, so such a Cluster can be neither changed nor deleted. It checks the list against its Clusters on UPDATE
+//! only, one error per Cluster. A class created *after* its Clusters (their class was missing, a mere warning) can lock all
+//! of them (gap G1): so CREATE is judged as well, and all Clusters are told in one finding. Deleting Clusters count on
+//! UPDATE, where Cluster API counts them too; before a CREATE they are locked anyway, by the missing class.
+//!
+//! Source: check K4, Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`;
+//! kubernetes-sigs/cluster-api#12720, #12816.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use super::{
+    Check, ClassCase, Finding, Mode, Rule,
+    text::{clusters, names, quoted},
+};
+use crate::{
+    fleet::SAMPLE,
+    model::{Change, ObjectKey},
+};
+
+pub(super) const RULE: Rule = Rule {
+    name: "list-covers-clusters",
+    default: Mode::Deny,
+    summary: "A class's list holds the version of every Cluster that uses the class.",
+    transition: false,
+    check: Check::Class(check),
+};
+
+/// More versions than this are counted, not named.
+const LISTED: usize = 5;
+
+/// One version that the list lacks, and who uses it.
+#[derive(Default)]
+struct Missing<'a> {
+    count: usize,
+    sample: Vec<&'a ObjectKey>,
+}
+
+fn check(case: &ClassCase<'_>) -> Vec<Finding> {
+    // A class without a list carries every version.
+    let Some(new) = case.change.new().filter(|new| !new.versions().is_empty()) else { return Vec::new() };
+    let created = matches!(case.change, Change::Create(_));
+    let (mut brought, mut stood) = (BTreeMap::new(), BTreeMap::new());
+    let used = case.users.versions.iter().filter(|used| !(created && used.deleting));
+    for used in used.filter(|used| !new.carries(&used.version)) {
+        let covered = case.change.old().is_none_or(|old| old.carries(&used.version));
+        let group: &mut BTreeMap<&str, Missing<'_>> = if covered { &mut brought } else { &mut stood };
+        let missing = group.entry(&used.version).or_default();
+        missing.count += used.clusters;
+        missing.sample.extend(&used.sample);
+    }
+    let findings = [
+        finding(&brought).map(|finding| finding.way_out(way_out(created, brought.len()))),
+        finding(&stood).map(|finding| finding.way_out(way_out(true, stood.len())).warning_only()),
+    ];
+    findings.into_iter().flatten().collect()
+}
+
+fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
+    let mut evidence: Vec<ObjectKey> = Vec::new();
+    let mut named = |missing: &Missing<'_>| {
+        let sample: Vec<_> = missing.sample.iter().copied().take(SAMPLE - evidence.len()).collect();
+        evidence.extend(sample.iter().copied().cloned());
+        if sample.is_empty() { String::new() } else { names(sample, missing.count) }
+    };
+    let mut rows = missing.iter();
+    let problem = match (rows.next()?, missing.len()) {
+        ((version, missing), 1) => {
+            let use_it = if missing.count == 1 { "uses" } else { "use" };
+            let names = named(missing);
+            format!("{} is missing while {} {use_it} it ({names})", quoted(version), clusters(missing.count))
+        }
+        (first, versions) => {
+            let mut problem = format!("{versions} versions are missing while Clusters use them: ");
+            for (at, (version, missing)) in std::iter::once(first).chain(rows).take(LISTED).enumerate() {
+                let comma = if at == 0 { "" } else { ", " };
+                let names = named(missing);
+                let colon = if names.is_empty() { "" } else { ": " };
+                let count = clusters(missing.count);
+                // Writing to a String cannot fail.
+                let _ = write!(problem, "{comma}{} ({count}{colon}{names})", quoted(version));
+            }
+            if versions > LISTED {
+                let _ = write!(problem, " and {} more versions", versions - LISTED);
+            }
+            problem
+        }
+    };
+    Some(
+        Finding::new("spec.kubernetesVersions", problem)
+            .because("Cluster API would refuse every later write of theirs, finalizer removal included")
+            .resting_on(evidence),
+    )
+}
+
+fn way_out(list_it: bool, versions: usize) -> &'static str {
+    match (list_it, versions) {
+        (true, 1) => "list it, or leave the class without a list",
+        (true, _) => "list them, or leave the class without a list",
+        (false, 1) => "keep it listed until they have moved on",
+        (false, _) => "keep them listed until the Clusters have moved on",
+    }
+}

@@ -1,0 +1,45 @@
+//! `version-not-lowered`: an update never lowers a Cluster's version.
+//!
+//! Cluster API compares major, minor and patch only. A lower pre-release or a lower ordered build tag passes its webhook,
+//! and then its planner, which insists on ascending steps, can never get there (gap G8): `v1.31.0` to `v1.31.0-rc.1`,
+//! `+b.2` to `+b.1`. An extension can plan around an ordered build tag (by way of an unordered one), but around nothing
+//! else, since every step of its plan is held to ascend by precedence.
+//!
+//! Source: check C8, Cluster API v1.11 and later, `core/webhooks/admission/cluster.go`; planner validation in
+//! `exp/topology/desiredstate/upgrade_plan.go`.
+
+use std::cmp::Ordering;
+
+use super::{Check, ClusterCase, Finding, Mode, Rule, text::quoted};
+use crate::version::KubernetesVersion;
+
+pub(super) const RULE: Rule = Rule {
+    name: "version-not-lowered",
+    default: Mode::Deny,
+    summary: "An update does not lower a Cluster's version, its pre-release or its ordered build tag.",
+    transition: true,
+    check: Check::Cluster(check),
+};
+
+fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
+    let Some(old) = &case.old else { return Vec::new() };
+    // What does not parse is version-syntax's, or stood there before.
+    let (Ok(from), Ok(to)) =
+        (KubernetesVersion::parse_strict(&old.version), KubernetesVersion::parse_strict(&case.version))
+    else {
+        return Vec::new();
+    };
+    let extension_plans = case.class.is_some_and(|class| class.extension.is_some());
+    let reason = if to.cmp_release(&from) == Ordering::Less {
+        "Cluster API does not downgrade"
+    } else if to.cmp_precedence(&from) == Ordering::Less {
+        "Cluster API admits a lower pre-release but has no plan that leads down to it"
+    } else if to.cmp_with_build(&from) == Some(Ordering::Less) && !extension_plans {
+        "Cluster API admits a lower build tag but has no plan that leads down to it"
+    } else {
+        return Vec::new();
+    };
+    let current = quoted(&old.version);
+    let problem = format!("{} is lower than {current}, the current version", quoted(&case.version));
+    vec![Finding::new("spec.topology.version", problem).because(reason).way_out(format!("choose {current} or higher"))]
+}
