@@ -3,6 +3,19 @@
 //! Machines differ and are noisy, so every figure is measured beside its baseline, request by request or second by
 //! second, in one run: an actix TLS handler of the same settings that reads the whole body and answers fixed bytes. Targets
 //! are printed, never asserted. `cargo bench --bench webhook -- reviews users connections fleet` runs some parts only.
+#![allow(missing_docs, dead_code, reason = "nobody depends on a bench, and it uses a part of the tests' modules")]
+
+// The end-to-end tests' control plane, and what it stands on.
+#[path = "../../tests/e2e/certificates.rs"]
+mod certificates;
+#[path = "../../tests/e2e/control_plane.rs"]
+mod control_plane;
+#[path = "../../tests/e2e/http.rs"]
+mod http;
+#[path = "../../tests/e2e/install.rs"]
+mod install;
+#[path = "../../tests/e2e/process.rs"]
+mod process;
 
 mod baseline;
 mod client;
