@@ -1,0 +1,179 @@
+//! etcd and kube-apiserver, real ones, on free ports of loopback, with Cluster API's CRDs.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{certificates, http, process::Process};
+
+/// Who the tests are: cluster-admin.
+const ADMIN: &str = "admin-of-the-tests";
+/// Who the webhook is: the ServiceAccount of webhook-config, with its RBAC and nothing else.
+const GUARD: &str = "service-account-of-the-webhook";
+
+/// A running control plane.
+pub struct ControlPlane {
+    /// Where its programs are, `kubectl` among them.
+    pub programs: PathBuf,
+    /// Its files; certificates of [`certificates::write`] too.
+    pub directory: PathBuf,
+    /// The API server's port.
+    pub port: u16,
+    etcd_port: u16,
+    // Dropped in this order: an API server whose etcd is gone first fills its log.
+    api_server: Process,
+    _etcd: Process,
+}
+
+impl ControlPlane {
+    /// Builds what is not built yet, starts it, and installs the CRDs.
+    pub fn start(directory: &Path) -> Result<Self> {
+        let programs = programs()?;
+        certificates::write(directory)?;
+        fs::write(
+            directory.join("tokens.csv"),
+            format!(
+                "{ADMIN},admin,admin,system:masters\n\
+                 {GUARD},system:serviceaccount:capi-version-guard-system:capi-version-guard,guard,\
+                 \"system:serviceaccounts,system:serviceaccounts:capi-version-guard-system,system:authenticated\"\n"
+            ),
+        )?;
+        let [etcd_port, peer_port, port] = free_ports()?;
+        let etcd = start_etcd(&programs, directory, etcd_port, peer_port)?;
+        let api_server = start_api_server(&programs, directory, etcd_port, port)?;
+        let control_plane =
+            Self { programs, directory: directory.to_owned(), port, etcd_port, api_server, _etcd: etcd };
+        let crds = control_plane.programs.join("crds.yaml");
+        control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
+        control_plane.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])?;
+        Ok(control_plane)
+    }
+
+    /// Kills the API server and starts it again on the same port, so that every watch is cut.
+    pub fn restart_api_server(&mut self) -> Result<()> {
+        self.api_server.kill();
+        self.api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
+        Ok(())
+    }
+
+    /// The kubeconfig of a cluster-admin whose default namespace is `namespace`.
+    pub fn admin_kubeconfig(&self, namespace: &str) -> String {
+        self.kubeconfig(ADMIN, namespace, self.port)
+    }
+
+    /// The kubeconfig of the webhook, by way of `port`.
+    pub fn webhook_kubeconfig(&self, port: u16) -> String {
+        self.kubeconfig(GUARD, "default", port)
+    }
+
+    fn kubeconfig(&self, token: &str, namespace: &str, port: u16) -> String {
+        let ca = self.directory.join("ca.crt");
+        format!(
+            r#"
+apiVersion: v1
+kind: Config
+current-context: e2e
+clusters: [{{name: e2e, cluster: {{server: "https://127.0.0.1:{port}", certificate-authority: {ca:?}}}}}]
+users: [{{name: e2e, user: {{token: {token}}}}}]
+contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e, namespace: {namespace}}}}}]
+"#
+        )
+    }
+
+    /// Runs kubectl for the harness itself; fails with what it printed.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let kubeconfig = self.directory.join("admin.kubeconfig");
+        if !kubeconfig.exists() {
+            fs::write(&kubeconfig, self.admin_kubeconfig("default"))?;
+        }
+        let output = Command::new(self.programs.join("kubectl"))
+            .args(args)
+            // The cache of what the API server serves is in the home directory, and shared by all scenarios.
+            .env("HOME", &self.directory)
+            .env("KUBECONFIG", &kubeconfig)
+            .output()
+            .context("failed to run kubectl")?;
+        ensure!(
+            output.status.success(),
+            "kubectl {} failed: {}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+/// The directory of etcd, kube-apiserver, kubectl and crds.yaml, which a first call builds.
+fn programs() -> Result<PathBuf> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/controlplane/build.sh");
+    let output = Command::new(script)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("failed to run {script}"))?;
+    ensure!(output.status.success(), "the control plane cannot be built: {script} ended with {}", output.status);
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+}
+
+fn start_etcd(programs: &Path, directory: &Path, port: u16, peer_port: u16) -> Result<Process> {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let args = [
+        format!("--data-dir={}", directory.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ];
+    let mut etcd = Process::start("etcd", &programs.join("etcd"), &args, &[], &directory.join("etcd.log"))?;
+    etcd.wait_until("healthy", || http::get(port, "/health").ok().filter(|(code, _)| *code == 200))?;
+    Ok(etcd)
+}
+
+fn start_api_server(programs: &Path, directory: &Path, etcd_port: u16, port: u16) -> Result<Process> {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let args = [
+        format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        format!("--cert-dir={}", file("api-server")),
+        format!("--tls-cert-file={}", file("tls.crt")),
+        format!("--tls-private-key-file={}", file("tls.key")),
+        format!("--token-auth-file={}", file("tokens.csv")),
+        "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+        "--service-account-issuer=https://localhost".to_owned(),
+        format!("--service-account-key-file={}", file("sa.pub")),
+        format!("--service-account-signing-key-file={}", file("sa.key")),
+        "--authorization-mode=RBAC".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+    ];
+    let mut api_server = Process::start(
+        "kube-apiserver",
+        &programs.join("kube-apiserver"),
+        &args,
+        &[],
+        &directory.join("api-server.log"),
+    )?;
+    api_server.wait_until("ready", || http::get_tls(port, "/readyz", ADMIN).ok().filter(|(code, _)| *code == 200))?;
+    Ok(api_server)
+}
+
+/// Ports that nobody listens on. All are held until all are known, so they differ.
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let mut held = Vec::new();
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

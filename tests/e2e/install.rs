@@ -1,0 +1,98 @@
+//! Installs webhook-config/ as it is. Only the addresses of the webhooks are replaced, since no Pods run here.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/webhook-config");
+
+/// Applies everything but the webhook configuration: what a replica needs to start.
+pub fn namespace_and_rights(control_plane: &ControlPlane) -> Result<()> {
+    let (_, others) = manifests()?;
+    for file in others {
+        control_plane.kubectl(&["apply", "-f", &file.display().to_string()])?;
+    }
+    Ok(())
+}
+
+/// Applies the webhook configuration once for each of `replicas`.
+pub fn webhook_configurations(control_plane: &ControlPlane, replicas: &[Replica]) -> Result<()> {
+    let (file, _) = manifests()?;
+    let shipped: Value = serde_saphyr::from_str(&fs::read_to_string(&file)?)
+        .with_context(|| format!("failed to read {}", file.display()))?;
+    let ca = openssl::base64::encode_block(&fs::read(control_plane.directory.join("ca.crt"))?);
+    let items: Result<Vec<_>> = replicas.iter().map(|replica| replica.configuration(&shipped, &ca)).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items?});
+    let path = control_plane.directory.join("webhook-configurations.json");
+    fs::write(&path, list.to_string())?;
+    control_plane.kubectl(&["apply", "-f", &path.display().to_string()])?;
+    Ok(())
+}
+
+/// A replica that the API server calls.
+pub struct Replica {
+    /// Where it listens.
+    pub port: u16,
+    /// What the API server asks it.
+    pub role: Role,
+}
+
+/// What a replica is asked.
+#[derive(Clone, Copy)]
+pub enum Role {
+    /// What webhook-config says.
+    Guard,
+    /// The same, but in namespaces with the label `e2e: unsynced` alone.
+    Unsynced,
+    /// Everything that the rules match: without the conditions. It never decides.
+    Shadow,
+}
+
+impl Replica {
+    fn configuration(&self, shipped: &Value, ca: &str) -> Result<Value> {
+        let mut configuration = shipped.clone();
+        let webhooks = configuration["webhooks"].as_array_mut().context("a configuration without webhooks")?;
+        for webhook in webhooks {
+            let service = &webhook["clientConfig"]["service"];
+            let path = service["path"].as_str().context("a webhook without a path")?;
+            let url = format!("https://127.0.0.1:{}{path}", self.port);
+            webhook["clientConfig"] = json!({"url": url, "caBundle": ca});
+            match self.role {
+                Role::Guard => {}
+                Role::Unsynced => webhook["namespaceSelector"] = json!({"matchLabels": {"e2e": "unsynced"}}),
+                Role::Shadow => {
+                    webhook["failurePolicy"] = json!("Ignore");
+                    let webhook = webhook.as_object_mut().context("a webhook is an object")?;
+                    ensure!(webhook.remove("matchConditions").is_some(), "a webhook without conditions");
+                }
+            }
+        }
+        let suffix = match self.role {
+            Role::Guard => return Ok(configuration),
+            Role::Unsynced => "unsynced",
+            Role::Shadow => "shadow",
+        };
+        configuration["metadata"]["name"] = json!(format!("capi-version-guard-{suffix}"));
+        Ok(configuration)
+    }
+}
+
+/// The file of the webhook configuration, and the others in the order in which kubectl takes them.
+fn manifests() -> Result<(PathBuf, Vec<PathBuf>)> {
+    let files = fs::read_dir(DIRECTORY).with_context(|| format!("failed to read {DIRECTORY}"))?;
+    let mut files: Vec<_> = files.map(|file| Ok(file?.path())).collect::<Result<_>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let is_configuration = |file: &PathBuf| {
+        file.file_name().is_some_and(|name| Path::new(name).ends_with("07-validating-webhook-configuration.yaml"))
+    };
+    let at = files.iter().position(is_configuration).context("webhook-config has no webhook configuration")?;
+    let configuration = files.remove(at);
+    Ok((configuration, files))
+}
