@@ -44,6 +44,7 @@ struct World {
     guard: Mutex<Webhook>,
     shadow: Webhook,
     unsynced: Webhook,
+    unsynced_since: Instant,
     control_plane: ControlPlane,
     /// Held by every scenario; exclusively by one that does something to the webhook.
     turn: RwLock<()>,
@@ -96,12 +97,13 @@ impl World {
         guard.start(&control_plane)?;
         shadow.start(&control_plane)?;
         unsynced.start_behind(&control_plane, Gate::closed(control_plane.port)?.port)?;
+        let unsynced_since = Instant::now();
         let replicas = [(&guard, Role::Guard), (&unsynced, Role::Unsynced), (&shadow, Role::Shadow)];
         install::webhook_configurations(
             &control_plane,
             &replicas.map(|(webhook, role)| Replica { port: webhook.port, role }),
         )?;
-        let world = Self { guard: Mutex::new(guard), shadow, unsynced, control_plane, turn: RwLock::new(()) };
+        let world = Self { guard: Mutex::new(guard), shadow, unsynced, unsynced_since, control_plane, turn: RwLock::new(()) };
         world.wait_until_called()?;
         Ok(world)
     }

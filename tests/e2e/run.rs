@@ -72,6 +72,9 @@ impl Run<'_> {
         if let Some(bulk) = &step.create_clusters {
             self.create_clusters(bulk)?;
         }
+        if let Some(seconds) = step.unsynced_for_seconds {
+            thread::sleep(Duration::from_secs(seconds).saturating_sub(self.world.unsynced_since.elapsed()));
+        }
         let Some(command) = &step.run else { return Ok(()) };
         let before: Vec<_> = step.unchanged.iter().map(|place| self.value(&place.of, &place.at)).collect::<Result<_>>()?;
         let logs = [self.world.guard.lock().log(), self.world.shadow.log()];

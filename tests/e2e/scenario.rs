@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// One scenario. `{ns}` stands for a namespace of its own, and `{ns}-b` for a second one.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// The sentence that it proves.
     pub name: String,
@@ -47,6 +47,8 @@ pub struct Step {
     pub webhook: Option<WebhookEvent>,
     /// What happens to it two seconds after the command has begun.
     pub meanwhile: Option<WebhookEvent>,
+    /// Wait until the replica that the API server never answered is this old.
+    pub unsynced_for_seconds: Option<u64>,
     /// Clusters to create, many at once.
     pub create_clusters: Option<Bulk>,
 }
@@ -243,6 +245,6 @@ pub fn load() -> Result<Vec<(String, Scenario)>> {
             all.push((theme.to_owned(), scenario));
         }
     }
-    ensure!(all.len() >= 1, "only {} scenarios were found in {}", all.len(), directory.display());
+    ensure!(all.len() >= 40, "only {} scenarios were found in {}", all.len(), directory.display());
     Ok(all)
 }
