@@ -2,6 +2,7 @@
 //!
 //! `index` is a pure fold of events into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files) feed it.
 
+mod document;
 mod index;
 pub mod manifests;
 pub mod watch;

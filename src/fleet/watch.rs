@@ -44,6 +44,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(29);
 /// Small pages keep the peak of a relist small: a page is held as text and as objects at once.
 const PAGE: u32 = 100;
 
+/// A line of a watch that is no event is lost, and kube goes on behind it; then everything is listed anew, after this long.
+const PAUSE_BEFORE_RELIST: Duration = Duration::from_secs(5);
+
 /// The version that is read. Every Cluster API that has version lists serves it; both shapes decode.
 const API_VERSION: &str = "v1beta2";
 
@@ -170,16 +173,7 @@ impl<T: Kind> Resource for Watched<T> {
 pub async fn run(config: Config, fleet: Arc<Fleet>) -> Result<(), kube::Error> {
     let clusters = client(config.clone(), Arc::clone(&fleet), |fleet| &fleet.clusters)?;
     let classes = client(config, Arc::clone(&fleet), |fleet| &fleet.classes)?;
-    futures::join!(
-        follow::<Cluster>(clusters, |event| {
-            fleet.clusters.touch();
-            fleet.index.write().clusters.handle(event);
-        }),
-        follow::<ClusterClass>(classes, |event| {
-            fleet.classes.touch();
-            fleet.index.write().classes.handle(event);
-        }),
-    );
+    follow_all(clusters, classes, &fleet).await;
     Ok(())
 }
 
@@ -198,24 +192,56 @@ fn client(mut config: Config, fleet: Arc<Fleet>, of: fn(&Fleet) -> &Freshness) -
     Ok(ClientBuilder::try_from(config)?.with_layer(&sign).build())
 }
 
+/// Follows both kinds for ever.
+pub async fn follow_all(clusters: Client, classes: Client, fleet: &Fleet) {
+    futures::join!(
+        follow::<Cluster>(clusters, |event| {
+            fleet.clusters.touch();
+            fleet.index.write().clusters.handle(event);
+        }),
+        follow::<ClusterClass>(classes, |event| {
+            fleet.classes.touch();
+            fleet.index.write().classes.handle(event);
+        }),
+    );
+}
+
 /// Follows one kind for ever.
 async fn follow<T: Kind>(client: Client, mut fold: impl FnMut(Event<T>)) {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
-    let mut events = watcher(Api::<Watched<T>>::all(client), config).default_backoff().boxed();
+    let api = Api::<Watched<T>>::all(client);
     // Names what does not decode once, not at every event of it.
     let mut named = HashSet::new();
+    loop {
+        follow_until_lost(api.clone(), &mut fold, &mut named).await;
+        tokio::time::sleep(PAUSE_BEFORE_RELIST).await;
+    }
+}
+
+/// Follows one kind until an event was lost, so that only a new list can tell what is there.
+async fn follow_until_lost<T: Kind>(
+    api: Api<Watched<T>>,
+    fold: &mut impl FnMut(Event<T>),
+    named: &mut HashSet<ObjectKey>,
+) {
+    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+    let mut events = watcher(api, config).default_backoff().boxed();
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => fold(Event::Restarted),
-            Ok(watcher::Event::InitApply(watched)) => fold(known(watched, Event::Listed, &mut named)),
+            Ok(watcher::Event::InitApply(watched)) => fold(known(watched, Event::Listed, named)),
             Ok(watcher::Event::InitDone) => {
                 fold(Event::Completed);
                 tracing::info!(kind = T::KIND, "list complete");
             }
-            Ok(watcher::Event::Apply(watched)) => fold(known(watched, Event::Applied, &mut named)),
+            Ok(watcher::Event::Apply(watched)) => fold(known(watched, Event::Applied, named)),
             Ok(watcher::Event::Delete(watched)) => fold(Event::Deleted(watched.key())),
-            // kube's texts hold their causes already.
-            Err(error) => tracing::warn!(kind = T::KIND, %error, "failed to follow the {}", T::PLURAL),
+            Err(error) => {
+                // kube's texts hold their causes already.
+                tracing::warn!(kind = T::KIND, %error, "failed to follow the {}", T::PLURAL);
+                if matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_))) {
+                    return;
+                }
+            }
         }
     }
 }

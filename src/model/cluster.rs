@@ -73,6 +73,11 @@ impl<'de> Deserialize<'de> for Topology {
 }
 
 impl Cluster {
+    /// Puts a Cluster together that was not read from an API server's JSON.
+    pub(crate) fn from_parts(metadata: Metadata, paused: bool, topology: Option<Topology>) -> Self {
+        Self { metadata, spec: Spec { paused, topology } }
+    }
+
     /// The topology, if this Cluster has one. An empty one counts as none, as in Cluster API (`Topology.IsDefined`).
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {

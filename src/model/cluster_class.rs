@@ -39,6 +39,12 @@ struct External {
 }
 
 impl ClusterClass {
+    /// Puts a class together that was not read from an API server's JSON.
+    pub(crate) fn from_parts(metadata: Metadata, kubernetes_versions: Vec<String>, extension: Option<String>) -> Self {
+        let external = External { generate_upgrade_plan_extension: extension };
+        Self { metadata, spec: Spec { kubernetes_versions, upgrade: Upgrade { external } } }
+    }
+
     /// `spec.kubernetesVersions`, in its order, as the object has it; empty if there is no list, which allows every
     /// version.
     #[must_use]

@@ -120,7 +120,8 @@ async fn guard(
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     // What is shared is behind locks that do not poison, each held for whole steps; no half-done change can be seen.
-    let answered = AssertUnwindSafe(next.call(request)).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&panic)));
+    let answered =
+        AssertUnwindSafe(next.call(request)).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&panic)));
     let error = match &answered {
         Ok(response) => response.response().error(),
         Err(error) => Some(error),
@@ -146,7 +147,9 @@ fn panicked(panic: &Box<dyn Any + Send>) -> Error {
 fn log_refusal(refusal: &Refusal) {
     let reason = refusal.reason.as_str();
     match refusal.reason {
-        Reason::Full | Reason::Unavailable | Reason::Panic | Reason::Slow => tracing::warn!(reason, "refused: {refusal}"),
+        Reason::Full | Reason::Unavailable | Reason::Panic | Reason::Slow => {
+            tracing::warn!(reason, "refused: {refusal}")
+        }
         // Whoever reaches the port can cause these.
         _ => tracing::debug!(reason, "refused: {refusal}"),
     }

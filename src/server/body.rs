@@ -71,7 +71,8 @@ impl Gate {
     /// If there is none.
     pub fn place(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
         self.requests.try_acquire().map_err(|_| {
-            let full = format!("capi-version-guard judges {} requests at once and no more; try again", self.limits.requests);
+            let full =
+                format!("capi-version-guard judges {} requests at once and no more; try again", self.limits.requests);
             Refusal::new(Reason::Full, &full)
         })
     }
@@ -118,7 +119,8 @@ impl Gate {
         }
         let taken = u32::try_from(more).ok().and_then(|more| Arc::clone(&self.steps).try_acquire_many_owned(more).ok());
         let Some(taken) = taken else {
-            let full = format!("capi-version-guard holds {} KiB of requests and no more; try again", self.limits.bytes / STEP);
+            let full =
+                format!("capi-version-guard holds {} KiB of requests and no more; try again", self.limits.bytes / STEP);
             return Err(Refusal::new(Reason::Full, &full));
         };
         match &mut body.room {
@@ -135,7 +137,8 @@ impl Gate {
 /// If it says to be anything else.
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let refused = |what: &str, text: &[u8], way_out: &str| {
-        let message = format!("failed to read the request: its {what} is {:?}; {way_out}", String::from_utf8_lossy(text));
+        let message =
+            format!("failed to read the request: its {what} is {:?}; {way_out}", String::from_utf8_lossy(text));
         Err(Refusal::new(Reason::MediaType, &message))
     };
     for encoding in headers.get_all(header::CONTENT_ENCODING) {

@@ -38,7 +38,13 @@ impl Live {
         // The API server waits for us: a failed read is answered, not repeated for minutes.
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(2));
-        Ok(Self { client: Client::try_from(config)?, runtime })
+        Ok(Self::with_client(Client::try_from(config)?, runtime))
+    }
+
+    /// Reads through a client that exists already.
+    #[must_use]
+    pub fn with_client(client: Client, runtime: Handle) -> Self {
+        Self { client, runtime }
     }
 
     /// Reads one object; `None` if it is not there.

@@ -197,8 +197,7 @@ impl Collector for IndexMetrics {
         let staleness = [self.0.clusters.staleness(), self.0.classes.staleness()];
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
 
-        let mut family =
-            encoder.encode_descriptor("index_objects", "Objects in the index", None, MetricType::Gauge)?;
+        let mut family = encoder.encode_descriptor("index_objects", "Objects in the index", None, MetricType::Gauge)?;
         for (kind, count) in kinds.into_iter().zip(objects) {
             family.encode_family(&[("kind", kind)])?.encode_gauge(&number(count))?;
         }

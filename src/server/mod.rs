@@ -9,7 +9,7 @@ pub mod live;
 pub mod metrics;
 mod recent;
 mod refusal;
-mod self_made;
+pub mod self_made;
 pub mod shutdown;
 pub mod tls;
 

@@ -107,7 +107,8 @@ impl CertificateFiles {
     /// # Errors
     /// If they cannot be read, or change all the time.
     pub fn read(&self) -> Result<Pair, LoadCertificateError> {
-        let read = |path: &Path| fs::read(path).map_err(|source| LoadCertificateError::Read { path: path.into(), source });
+        let read =
+            |path: &Path| fs::read(path).map_err(|source| LoadCertificateError::Read { path: path.into(), source });
         // A renewal between the two reads would pair the old certificate with the new key.
         for _ in 0..3 {
             let certificate = read(&self.certificate)?;

@@ -24,8 +24,9 @@ pub struct ControlPlane {
     pub directory: PathBuf,
     /// The API server's port.
     pub port: u16,
+    etcd_port: u16,
     // Dropped in this order: an API server whose etcd is gone first fills its log.
-    _api_server: Process,
+    api_server: Process,
     _etcd: Process,
 }
 
@@ -45,11 +46,19 @@ impl ControlPlane {
         let [etcd_port, peer_port, port] = free_ports()?;
         let etcd = start_etcd(&programs, directory, etcd_port, peer_port)?;
         let api_server = start_api_server(&programs, directory, etcd_port, port)?;
-        let control_plane = Self { programs, directory: directory.to_owned(), port, _api_server: api_server, _etcd: etcd };
+        let control_plane =
+            Self { programs, directory: directory.to_owned(), port, etcd_port, api_server, _etcd: etcd };
         let crds = control_plane.programs.join("crds.yaml");
         control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
         control_plane.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])?;
         Ok(control_plane)
+    }
+
+    /// Kills the API server and starts it again on the same port, so that every watch is cut.
+    pub fn restart_api_server(&mut self) -> Result<()> {
+        self.api_server.kill();
+        self.api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
+        Ok(())
     }
 
     /// The kubeconfig of a cluster-admin whose default namespace is `namespace`.
@@ -146,8 +155,13 @@ fn start_api_server(programs: &Path, directory: &Path, etcd_port: u16, port: u16
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
     ];
-    let mut api_server =
-        Process::start("kube-apiserver", &programs.join("kube-apiserver"), &args, &[], &directory.join("api-server.log"))?;
+    let mut api_server = Process::start(
+        "kube-apiserver",
+        &programs.join("kube-apiserver"),
+        &args,
+        &[],
+        &directory.join("api-server.log"),
+    )?;
     api_server.wait_until("ready", || http::get_tls(port, "/readyz", ADMIN).ok().filter(|(code, _)| *code == 200))?;
     Ok(api_server)
 }

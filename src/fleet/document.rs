@@ -1,0 +1,564 @@
+//! From the text of a manifest file to the Clusters and classes in it, each with its place. Pure.
+//!
+//! One pass, no value tree: whether an object is a Cluster is known only when its last key is read, so the few fields
+//! that matter are read as whatever they are, with their places, and judged afterwards. The text is cut into documents
+//! first: a document that cannot be read does not hide what is wrong with the next one.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_saphyr::{
+    DuplicateKeyPolicy, Error, Location, MessageFormatter, NonFiniteFloatPolicy, Options, SnippetMode, Spanned,
+    UserMessageFormatter, localizer::Localizer,
+};
+
+use crate::{
+    model::{Annotations, Cluster, ClusterClass, GROUP, Metadata, Topology},
+    rules::text::quoted,
+};
+
+/// A Cluster or class, and where its text begins.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The place of its first key.
+    pub position: Position,
+    /// The object.
+    pub object: Object,
+}
+
+/// An object of one of the two kinds that this program reads.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A Cluster.
+    Cluster(Cluster),
+    /// A class.
+    ClusterClass(ClusterClass),
+}
+
+/// A place in a file; both count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The column.
+    pub column: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// What is wrong with a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub position: Position,
+    /// What, in one line.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.position, self.text)
+    }
+}
+
+/// Reads the text of a YAML or JSON file: its Clusters and classes, and what is wrong, in the order of the text.
+///
+/// Lists are opened, everything else is passed over. A Cluster or class with something wrong is not among the objects.
+#[must_use]
+pub fn documents(text: &str) -> Vec<Result<Manifest, Problem>> {
+    let mut found = Vec::new();
+    for (lines_before, text) in split(text) {
+        let mut reader = Reader { text, lines_before, found: &mut found };
+        match serde_saphyr::from_str_with_options::<Spanned<Value<Wire>>>(text, options()) {
+            Ok(document) => {
+                if let Value::Map(wire) = document.value {
+                    reader.object(wire, document.referenced, None);
+                }
+            }
+            Err(error) => reader.problem(error.location().unwrap_or(Location::UNKNOWN), describe(&error)),
+        }
+    }
+    found
+}
+
+/// Cuts a stream into documents, each with the number of lines before it.
+///
+/// YAML forbids `---` and `...` at the start of a line inside of any scalar, so this needs no parser. Comments and
+/// directives before a `---` stay with the document that it begins.
+fn split(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let marks = |line: &str, marker| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    };
+    let mut rest = text;
+    let mut lines_before = 0;
+    std::iter::from_fn(move || {
+        let (mut end, mut lines, mut filled) = (0, 0, false);
+        for line in rest.split_inclusive('\n') {
+            let begins = marks(line, "---");
+            if begins && filled {
+                break;
+            }
+            end += line.len();
+            lines += 1;
+            if marks(line, "...") {
+                break;
+            }
+            filled |=
+                begins || !(line.starts_with('%') || line.trim_start().starts_with('#') || line.trim().is_empty());
+        }
+        let (document, after) = rest.split_at_checked(end)?;
+        let first = (lines_before, document);
+        rest = after;
+        lines_before += lines;
+        (end > 0).then_some(first)
+    })
+}
+
+/// The files are the user's own, and large: only what a few lines could blow up (aliases, nesting) stays bounded.
+fn options() -> Options {
+    let budget = serde_saphyr::budget! {
+        max_events: usize::MAX,
+        max_nodes: usize::MAX,
+        max_total_scalar_bytes: usize::MAX,
+        max_depth: 128,
+        max_merge_keys: usize::MAX,
+        enforce_alias_anchor_ratio: false,
+    };
+    serde_saphyr::options! {
+        budget: budget,
+        with_snippet: false,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+    }
+}
+
+/// The error's text without its place, which stands in front already.
+fn describe(error: &Error) -> String {
+    struct Bare;
+
+    impl MessageFormatter for Bare {
+        fn localizer(&self) -> &dyn Localizer {
+            self
+        }
+
+        fn format_message<'a>(&self, error: &'a Error) -> std::borrow::Cow<'a, str> {
+            UserMessageFormatter.format_message(error)
+        }
+    }
+
+    impl Localizer for Bare {
+        fn attach_location<'b>(&self, text: std::borrow::Cow<'b, str>, _: Location) -> std::borrow::Cow<'b, str> {
+            text
+        }
+    }
+
+    error.render_with_options(serde_saphyr::render_options! { formatter: &Bare, snippets: SnippetMode::Off })
+}
+
+/// A value as it was found. `M` and `L` say what is kept of a map and of a list's elements.
+#[derive(Debug)]
+enum Value<M = IgnoredAny, L = IgnoredAny> {
+    Map(M),
+    List(Vec<L>),
+    Text(String),
+    Bool(bool),
+    Number,
+    Null,
+}
+
+/// A field that may be absent; `null` counts as absent, as in Kubernetes.
+type Field<M = IgnoredAny, L = IgnoredAny> = Option<Spanned<Value<M, L>>>;
+
+impl<M, L> Value<M, L> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Map(_) => "a map",
+            Self::List(_) => "a list",
+            Self::Text(_) => "text",
+            Self::Bool(_) => "a boolean",
+            Self::Number => "a number",
+            Self::Null => "null",
+        }
+    }
+}
+
+impl<'de, M: Deserialize<'de>, L: Deserialize<'de>> Deserialize<'de> for Value<M, L> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any<M, L>(std::marker::PhantomData<(M, L)>);
+
+        impl<'de, M: Deserialize<'de>, L: Deserialize<'de>> Visitor<'de> for Any<M, L> {
+            type Value = Value<M, L>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                M::deserialize(MapAccessDeserializer::new(map)).map(Value::Map)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(element) = list.next_element()? {
+                    elements.push(element);
+                }
+                Ok(Value::List(elements))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Value::Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Value::Text(text))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+                Ok(Value::Bool(value))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+                Ok(Value::Number)
+            }
+
+            fn visit_i128<E>(self, _: i128) -> Result<Self::Value, E> {
+                Ok(Value::Number)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+                Ok(Value::Number)
+            }
+
+            fn visit_u128<E>(self, _: u128) -> Result<Self::Value, E> {
+                Ok(Value::Number)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+                Ok(Value::Number)
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_none<E>(self) -> Result<Self::Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                deserializer.deserialize_any(self)
+            }
+        }
+
+        deserializer.deserialize_any(Any(std::marker::PhantomData))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    api_version: Field,
+    kind: Field,
+    metadata: Field<WireMetadata>,
+    spec: Field<WireSpec>,
+    items: Field<IgnoredAny, Spanned<Value<Wire>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata {
+    name: Field,
+    generate_name: Field,
+    namespace: Field,
+    uid: Field,
+    resource_version: Field,
+    deletion_timestamp: Field,
+    annotations: Field<Annotations>,
+}
+
+/// The fields of both kinds: they do not overlap.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSpec {
+    paused: Field,
+    topology: Field<WireTopology>,
+    kubernetes_versions: Field<IgnoredAny, Spanned<Value>>,
+    upgrade: Field<WireUpgrade>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireTopology {
+    class_ref: Field<WireClassRef>,
+    class: Field,
+    class_namespace: Field,
+    version: Field,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireClassRef {
+    name: Field,
+    namespace: Field,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireUpgrade {
+    external: Field<WireExternal>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireExternal {
+    generate_upgrade_plan_extension: Field,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cluster,
+    ClusterClass,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ApiVersion {
+    V1Beta1,
+    V1Beta2,
+}
+
+/// Turns what was found into objects and problems.
+struct Reader<'a> {
+    text: &'a str,
+    lines_before: u64,
+    found: &'a mut Vec<Result<Manifest, Problem>>,
+}
+
+impl Reader<'_> {
+    fn position(&self, at: Location) -> Position {
+        // A place that is not known is the document's.
+        Position { line: self.lines_before + at.line().max(1), column: at.column().max(1) }
+    }
+
+    fn problem(&mut self, at: Location, text: String) {
+        let position = self.position(at);
+        self.found.push(Err(Problem { position, text }));
+    }
+
+    /// An object of any kind. The items of a `ClusterList` need not repeat what the list says of them.
+    fn object(&mut self, wire: Wire, at: Location, of_list: Option<(Kind, ApiVersion)>) {
+        let Wire { api_version, kind, metadata, spec, items } = wire;
+        let text = |field: Field| match field?.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        };
+        let version_at = api_version.as_ref().map_or(at, |field| field.referenced);
+        let (kind, version, listed) = match (text(api_version), text(kind)) {
+            (None, None) => match of_list {
+                Some((kind, version)) => (kind, version, false),
+                None => return,
+            },
+            (Some(version), Some(kind)) => {
+                if version == "v1" && kind == "List" {
+                    return self.items(items, None);
+                }
+                let Some(version) = version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else { return };
+                let (kind, listed) = match kind.as_str() {
+                    "Cluster" => (Kind::Cluster, false),
+                    "ClusterClass" => (Kind::ClusterClass, false),
+                    "ClusterList" => (Kind::Cluster, true),
+                    "ClusterClassList" => (Kind::ClusterClass, true),
+                    _ => return,
+                };
+                match version {
+                    "v1beta1" => (kind, ApiVersion::V1Beta1, listed),
+                    "v1beta2" => (kind, ApiVersion::V1Beta2, listed),
+                    other => {
+                        let text = format!(
+                            "apiVersion: {GROUP}/{} is not a version that is read; convert it to v1beta2 or v1beta1",
+                            quoted(other)
+                        );
+                        return self.problem(version_at, text);
+                    }
+                }
+            }
+            _ => return,
+        };
+        if listed {
+            return self.items(items, Some((kind, version)));
+        }
+        let before = self.found.len();
+        let metadata = self.metadata(metadata, at);
+        let spec = self.map("spec", spec);
+        let object = match kind {
+            Kind::Cluster => Object::Cluster(self.cluster(metadata, spec, version)),
+            Kind::ClusterClass => Object::ClusterClass(self.class(metadata, spec)),
+        };
+        if self.found.len() == before {
+            let position = self.position(at);
+            self.found.push(Ok(Manifest { position, object }));
+        }
+    }
+
+    fn items(&mut self, items: Field<IgnoredAny, Spanned<Value<Wire>>>, of_list: Option<(Kind, ApiVersion)>) {
+        for (number, item) in self.list("items", items).into_iter().enumerate() {
+            match item.value {
+                Value::Map(wire) => self.object(wire, item.referenced, of_list),
+                other => self.unexpected(&format!("items[{number}]"), &other, item.referenced, "a map"),
+            }
+        }
+    }
+
+    fn metadata(&mut self, found: Field<WireMetadata>, object: Location) -> Metadata {
+        let at = found.as_ref().map_or(object, |found| found.referenced);
+        let mut metadata = Metadata::default();
+        if let Some(found) = self.map("metadata", found) {
+            let WireMetadata { name, generate_name, namespace, uid, resource_version, deletion_timestamp, annotations } =
+                found;
+            let at = name.as_ref().map_or(at, |name| name.referenced);
+            let not_text = name.as_ref().is_some_and(|name| !matches!(name.value, Value::Text(_)));
+            metadata.name = self.text("metadata.name", name);
+            metadata.generate_name = self.text("metadata.generateName", generate_name);
+            metadata.namespace = self.text("metadata.namespace", namespace);
+            metadata.uid = self.text("metadata.uid", uid);
+            metadata.resource_version = self.text("metadata.resourceVersion", resource_version);
+            metadata.deleting = deletion_timestamp.is_some();
+            metadata.annotations = self.map("metadata.annotations", annotations).unwrap_or_default();
+            if metadata.name.is_empty() && !not_text {
+                self.problem(at, "metadata.name: is missing".to_owned());
+            }
+        } else {
+            self.problem(at, "metadata.name: is missing".to_owned());
+        }
+        if metadata.namespace.is_empty() {
+            // As kubectl does.
+            "default".clone_into(&mut metadata.namespace);
+        }
+        metadata
+    }
+
+    fn cluster(&mut self, metadata: Metadata, spec: Option<WireSpec>, version: ApiVersion) -> Cluster {
+        let Some(WireSpec { paused, topology, .. }) = spec else { return Cluster::from_parts(metadata, false, None) };
+        let paused = match paused {
+            None => false,
+            Some(Spanned { value: Value::Bool(paused), .. }) => paused,
+            Some(other) => {
+                self.unexpected("spec.paused", &other.value, other.referenced, "true or false");
+                false
+            }
+        };
+        let at = topology.as_ref().map_or(Location::UNKNOWN, |topology| topology.referenced);
+        let topology = self.map("spec.topology", topology).map(|topology| self.topology(topology, at, version));
+        Cluster::from_parts(metadata, paused, topology)
+    }
+
+    fn topology(&mut self, wire: WireTopology, at: Location, api_version: ApiVersion) -> Topology {
+        let WireTopology { class_ref, class, class_namespace, version } = wire;
+        let mut topology = Topology::default();
+        let before = self.found.len();
+        match api_version {
+            ApiVersion::V1Beta1 => {
+                if let Some(class_ref) = class_ref {
+                    let text = "spec.topology.classRef: is not known in v1beta1; write class and classNamespace";
+                    self.problem(class_ref.referenced, text.to_owned());
+                }
+                topology.class = self.text("spec.topology.class", class);
+                topology.class_namespace = self.text("spec.topology.classNamespace", class_namespace);
+            }
+            ApiVersion::V1Beta2 => {
+                for (field, instead) in
+                    [(&class, ("class", "name")), (&class_namespace, ("classNamespace", "namespace"))]
+                {
+                    if let Some(field) = field {
+                        let (old, new) = instead;
+                        let text = format!("spec.topology.{old}: is not known in v1beta2; write classRef.{new}");
+                        self.problem(field.referenced, text);
+                    }
+                }
+                if let Some(WireClassRef { name, namespace }) = self.map("spec.topology.classRef", class_ref) {
+                    topology.class = self.text("spec.topology.classRef.name", name);
+                    topology.class_namespace = self.text("spec.topology.classRef.namespace", namespace);
+                }
+            }
+        }
+        if topology.class.is_empty() && self.found.len() == before {
+            let field = match api_version {
+                ApiVersion::V1Beta1 => "class",
+                ApiVersion::V1Beta2 => "classRef.name",
+            };
+            self.problem(at, format!("spec.topology.{field}: is missing"));
+        }
+        let before = self.found.len();
+        topology.version = self.text("spec.topology.version", version);
+        if topology.version.is_empty() && self.found.len() == before {
+            self.problem(at, "spec.topology.version: is missing".to_owned());
+        }
+        topology
+    }
+
+    fn class(&mut self, metadata: Metadata, spec: Option<WireSpec>) -> ClusterClass {
+        let Some(WireSpec { kubernetes_versions, upgrade, .. }) = spec else {
+            return ClusterClass::from_parts(metadata, Vec::new(), None);
+        };
+        let mut versions = Vec::new();
+        for (number, version) in self.list("spec.kubernetesVersions", kubernetes_versions).into_iter().enumerate() {
+            versions.push(self.text(&format!("spec.kubernetesVersions[{number}]"), Some(version)));
+        }
+        let external = self.map("spec.upgrade", upgrade).and_then(|upgrade| upgrade.external);
+        let extension = self.map("spec.upgrade.external", external).and_then(|it| it.generate_upgrade_plan_extension);
+        let extension = extension.map(|it| self.text("spec.upgrade.external.generateUpgradePlanExtension", Some(it)));
+        ClusterClass::from_parts(metadata, versions, extension)
+    }
+
+    fn map<M>(&mut self, field: &str, found: Field<M>) -> Option<M> {
+        let found = found?;
+        match found.value {
+            Value::Map(map) => Some(map),
+            other => {
+                self.unexpected(field, &other, found.referenced, "a map");
+                None
+            }
+        }
+    }
+
+    fn list<L>(&mut self, field: &str, found: Field<IgnoredAny, L>) -> Vec<L> {
+        let Some(found) = found else { return Vec::new() };
+        match found.value {
+            Value::List(list) => list,
+            other => {
+                self.unexpected(field, &other, found.referenced, "a list");
+                Vec::new()
+            }
+        }
+    }
+
+    fn text(&mut self, field: &str, found: Field) -> String {
+        let Some(found) = found else { return String::new() };
+        match found.value {
+            Value::Text(text) => return text,
+            Value::Number | Value::Bool(_) => {
+                let word = self.source(found.defined).unwrap_or("it");
+                let text = format!("{field}: {word} is {}, not text; put it in quotes", found.value.kind());
+                self.problem(found.referenced, text);
+            }
+            other => self.unexpected(field, &other, found.referenced, "text"),
+        }
+        String::new()
+    }
+
+    /// A scalar as the file has it: a number's own digits are gone once it is read (1.30 is 1.3).
+    fn source(&self, at: Location) -> Option<&str> {
+        let (start, len) = (at.span().byte_offset()?, at.span().byte_len()?);
+        let start = usize::try_from(start).ok()?;
+        self.text.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+    }
+
+    fn unexpected<M, L>(&mut self, field: &str, found: &Value<M, L>, at: Location, expected: &str) {
+        self.problem(at, format!("{field}: is {}, not {expected}", found.kind()));
+    }
+}
