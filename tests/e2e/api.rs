@@ -43,9 +43,7 @@ impl Api {
 
     /// Creates objects, each in the namespace that it states.
     pub fn create(&self, objects: Vec<Object>) -> Result<()> {
-        self.each(objects, async |object| {
-            self.send("POST", &collection(&object), Some(object.manifest())).await
-        })
+        self.each(objects, async |object| self.send("POST", &collection(&object), Some(object.manifest())).await)
     }
 
     /// Deletes objects.
@@ -66,9 +64,8 @@ impl Api {
     }
 
     fn each<T, F: Future<Output = kube::Result<Value>>>(&self, items: Vec<T>, send: impl Fn(T) -> F) -> Result<()> {
-        self.runtime.block_on(
-            stream::iter(items).map(send).buffer_unordered(PARALLEL).try_for_each(async |_| Ok(())),
-        )?;
+        self.runtime
+            .block_on(stream::iter(items).map(send).buffer_unordered(PARALLEL).try_for_each(async |_| Ok(())))?;
         Ok(())
     }
 

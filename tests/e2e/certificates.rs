@@ -30,7 +30,8 @@ pub fn write(directory: &Path) -> Result<()> {
     let leaf_key = key()?;
     let mut leaf = builder("localhost", &leaf_key)?;
     leaf.set_issuer_name(ca.subject_name())?;
-    let names = SubjectAlternativeName::new().dns("localhost").ip("127.0.0.1").build(&leaf.x509v3_context(Some(&ca), None))?;
+    let names =
+        SubjectAlternativeName::new().dns("localhost").ip("127.0.0.1").build(&leaf.x509v3_context(Some(&ca), None))?;
     leaf.append_extension(names)?;
     leaf.sign(&ca_key, MessageDigest::sha256())?;
 

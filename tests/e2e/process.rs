@@ -20,7 +20,13 @@ pub struct Process {
 
 impl Process {
     /// Starts `program`, whose output is appended to `log`.
-    pub fn start(name: &'static str, program: &Path, args: &[String], env: &[(&str, &str)], log: &Path) -> Result<Self> {
+    pub fn start(
+        name: &'static str,
+        program: &Path,
+        args: &[String],
+        env: &[(&str, &str)],
+        log: &Path,
+    ) -> Result<Self> {
         // The kernel's "kill me when my parent dies" is about the parent *thread*, and a scenario's thread ends early.
         type Job = (Command, mpsc::Sender<std::io::Result<Child>>);
         static SPAWNER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
@@ -40,8 +46,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let (done, spawned) = mpsc::channel();
         spawner.send((command, done)).ok().context("the thread that starts programs has ended")?;
-        let child =
-            spawned.recv()?.with_context(|| format!("failed to start {name} by setpriv (of util-linux)"))?;
+        let child = spawned.recv()?.with_context(|| format!("failed to start {name} by setpriv (of util-linux)"))?;
         Ok(Self { name, child, log: log.to_owned() })
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     World, api,
     gate::Gate,
-    scenario::{Bulk, Object, Scenario, Step, WebhookEvent},
+    scenario::{Scenario, Step, WebhookEvent},
     webhook::{VerdictLine, size, verdicts},
 };
 
@@ -24,6 +24,8 @@ const LONGEST_MESSAGE: usize = 1024;
 
 /// Runs `scenario` in `namespace`, which holds what is given already.
 pub fn run(world: &World, namespace: &str, mut scenario: Scenario) -> Result<()> {
+    // Not while others wait for their turn.
+    thread::sleep(scenario.unsynced_for().saturating_sub(world.unsynced_since.elapsed()));
     let exclusive = scenario.is_exclusive();
     // What changes the webhook waits until no other scenario needs it, and the others wait for it.
     let (_alone, _among_others) =
@@ -70,13 +72,12 @@ impl Run<'_> {
             self.happen(event)?;
         }
         if let Some(bulk) = &step.create_clusters {
-            self.create_clusters(bulk)?;
-        }
-        if let Some(seconds) = step.unsynced_for_seconds {
-            thread::sleep(Duration::from_secs(seconds).saturating_sub(self.world.unsynced_since.elapsed()));
+            let clusters = bulk.clusters(self.namespace);
+            api::with(&self.world.control_plane, |api| api.create(clusters))?;
         }
         let Some(command) = &step.run else { return Ok(()) };
-        let before: Vec<_> = step.unchanged.iter().map(|place| self.value(&place.of, &place.at)).collect::<Result<_>>()?;
+        let before: Vec<_> =
+            step.unchanged.iter().map(|place| self.value(&place.of, &place.at)).collect::<Result<_>>()?;
         let logs = [self.world.guard.lock().log(), self.world.shadow.log()];
         let offsets = logs.each_ref().map(|log| size(log));
         let (directory, programs) = (self.directory.clone(), &self.world.control_plane.programs);
@@ -156,17 +157,6 @@ impl Run<'_> {
             },
         }
         Ok(())
-    }
-
-    fn create_clusters(&self, bulk: &Bulk) -> Result<()> {
-        let clusters = (0..bulk.count).map(|at| Object {
-            cluster: Some(format!("{}{at}", bulk.prefix)),
-            namespace: Some(self.namespace.to_owned()),
-            of: Some(bulk.of.clone()),
-            version: Some(bulk.version.clone()),
-            ..Object::default()
-        });
-        api::with(&self.world.control_plane, |api| api.create(clusters.collect()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios as data: `tests/cases/e2e/*.yaml`.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -15,6 +15,9 @@ pub struct Scenario {
     /// What is there before the webhook is installed, so also what it would not let in.
     #[serde(default)]
     pub given: Vec<Object>,
+    /// Many Clusters that are there before the webhook as well.
+    #[serde(default)]
+    pub given_clusters: Vec<Bulk>,
     /// Files in the directory in which the commands run.
     #[serde(default)]
     pub files: BTreeMap<String, Vec<Object>>,
@@ -124,6 +127,20 @@ pub struct Object {
     pub deleting: bool,
 }
 
+impl Bulk {
+    /// The Clusters, in `namespace`.
+    pub fn clusters(&self, namespace: &str) -> Vec<Object> {
+        let cluster = |at| Object {
+            cluster: Some(format!("{}{at}", self.prefix)),
+            namespace: Some(namespace.to_owned()),
+            of: Some(self.of.clone()),
+            version: Some(self.version.clone()),
+            ..Object::default()
+        };
+        (0..self.count).map(cluster).collect()
+    }
+}
+
 impl Object {
     /// The plural of its kind.
     pub fn resource(&self) -> &'static str {
@@ -188,7 +205,14 @@ impl Object {
 impl Scenario {
     /// Whether it needs the webhook for itself.
     pub fn is_exclusive(&self) -> bool {
-        self.steps.iter().any(|step| step.webhook.is_some() || step.meanwhile.is_some() || step.create_clusters.is_some())
+        self.steps
+            .iter()
+            .any(|step| step.webhook.is_some() || step.meanwhile.is_some() || step.create_clusters.is_some())
+    }
+
+    /// How old the replica has to be that the API server never answered.
+    pub fn unsynced_for(&self) -> Duration {
+        Duration::from_secs(self.steps.iter().filter_map(|step| step.unsynced_for_seconds).max().unwrap_or_default())
     }
 
     /// Every string of it with the placeholders replaced.
@@ -231,8 +255,10 @@ impl Scenario {
 /// All scenarios, each with the name of its file.
 pub fn load() -> Result<Vec<(String, Scenario)>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/e2e");
-    let mut files: Vec<_> =
-        fs::read_dir(&directory)?.map(|file| Ok(file?.path())).collect::<Result<_>>().context("failed to list cases")?;
+    let mut files: Vec<_> = fs::read_dir(&directory)?
+        .map(|file| Ok(file?.path()))
+        .collect::<Result<_>>()
+        .context("failed to list cases")?;
     files.sort();
     let mut all = Vec::new();
     for file in files {
@@ -245,6 +271,8 @@ pub fn load() -> Result<Vec<(String, Scenario)>> {
             all.push((theme.to_owned(), scenario));
         }
     }
+    // What needs the webhook for itself comes after the others, and what waits for something to grow old comes last.
+    all.sort_by_key(|(_, scenario)| (scenario.unsynced_for(), scenario.is_exclusive()));
     ensure!(all.len() >= 40, "only {} scenarios were found in {}", all.len(), directory.display());
     Ok(all)
 }
