@@ -139,8 +139,11 @@ fn without_leading_zeros(part: &str) -> Cow<'_, str> {
     let stripped = part.trim_start_matches('0');
     if stripped.starts_with(|c: char| c.is_ascii_digit()) {
         Cow::Borrowed(stripped)
-    } else {
+    } else if part.starts_with(['0', '-', '+']) {
         Cow::Owned(format!("0{stripped}"))
+    } else {
+        // No version with a zero in front either; the error shall point to what was written.
+        Cow::Borrowed(part)
     }
 }
 

@@ -44,6 +44,7 @@ struct World {
     guard: Mutex<Webhook>,
     shadow: Webhook,
     unsynced: Webhook,
+    unsynced_since: Instant,
     control_plane: ControlPlane,
     /// Held by every scenario; exclusively by one that does something to the webhook.
     turn: RwLock<()>,
@@ -65,7 +66,10 @@ fn run_all() -> Result<ExitCode> {
         return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
     }
     let directory = tempfile::Builder::new().prefix("e2e-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-    let given = scenarios.iter().enumerate().map(|(at, (theme, scenario))| (named(at, theme), scenario.clone()));
+    let chosen = scenarios.iter().enumerate().filter(|(_, (theme, scenario))| {
+        !arguments.is_filtered_out(&Trial::test(trial_name(theme, scenario), || Ok(())))
+    });
+    let given = chosen.map(|(at, (theme, scenario))| (named(at, theme), scenario.clone()));
     let world = Arc::new(World::start(directory.path(), given.collect())?);
     let trials = scenarios.into_iter().enumerate().map(|(at, (theme, scenario))| {
         let (world, namespace) = (Arc::clone(&world), named(at, &theme));
@@ -96,12 +100,14 @@ impl World {
         guard.start(&control_plane)?;
         shadow.start(&control_plane)?;
         unsynced.start_behind(&control_plane, Gate::closed(control_plane.port)?.port)?;
+        let unsynced_since = Instant::now();
         let replicas = [(&guard, Role::Guard), (&unsynced, Role::Unsynced), (&shadow, Role::Shadow)];
         install::webhook_configurations(
             &control_plane,
             &replicas.map(|(webhook, role)| Replica { port: webhook.port, role }),
         )?;
-        let world = Self { guard: Mutex::new(guard), shadow, unsynced, control_plane, turn: RwLock::new(()) };
+        let world =
+            Self { guard: Mutex::new(guard), shadow, unsynced, unsynced_since, control_plane, turn: RwLock::new(()) };
         world.wait_until_called()?;
         Ok(world)
     }
@@ -139,6 +145,7 @@ fn give(control_plane: &ControlPlane, scenarios: Vec<(String, Scenario)>) -> Res
             object.namespace.get_or_insert_with(|| namespace.clone());
             objects.push(object);
         }
+        objects.extend(scenario.given_clusters.iter().flat_map(|bulk| bulk.clusters(&namespace)));
     }
     let deleting: Vec<_> = objects.iter().filter(|object| object.deleting).cloned().collect();
     ensure!(deleting.iter().all(|object| !object.finalizers.is_empty()), "what deletes needs a finalizer to stay");

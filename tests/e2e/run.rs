@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     World, api,
     gate::Gate,
-    scenario::{Bulk, Object, Scenario, Step, WebhookEvent},
+    scenario::{Scenario, Step, WebhookEvent},
     webhook::{VerdictLine, size, verdicts},
 };
 
@@ -24,6 +24,8 @@ const LONGEST_MESSAGE: usize = 1024;
 
 /// Runs `scenario` in `namespace`, which holds what is given already.
 pub fn run(world: &World, namespace: &str, mut scenario: Scenario) -> Result<()> {
+    // Not while others wait for their turn.
+    thread::sleep(scenario.unsynced_for().saturating_sub(world.unsynced_since.elapsed()));
     let exclusive = scenario.is_exclusive();
     // What changes the webhook waits until no other scenario needs it, and the others wait for it.
     let (_alone, _among_others) =
@@ -70,7 +72,8 @@ impl Run<'_> {
             self.happen(event)?;
         }
         if let Some(bulk) = &step.create_clusters {
-            self.create_clusters(bulk)?;
+            let clusters = bulk.clusters(self.namespace);
+            api::with(&self.world.control_plane, |api| api.create(clusters))?;
         }
         let Some(command) = &step.run else { return Ok(()) };
         let before: Vec<_> =
@@ -118,8 +121,9 @@ impl Run<'_> {
         }
         ensure!(wrong.is_empty(), "{wrong}");
         if let Some((_, message)) = stderr.split_once("denied the request: ") {
-            ensure!(message.trim_end().len() <= LONGEST_MESSAGE, "the message has {} bytes", message.trim_end().len());
-            ensure!(message.trim_end().lines().count() == 1, "the message has more than one line");
+            // Behind it kubectl may say more.
+            let length = message.lines().next().map_or(0, str::len);
+            ensure!(length <= LONGEST_MESSAGE, "the message has {length} bytes");
         }
         Ok(())
     }
@@ -153,17 +157,6 @@ impl Run<'_> {
             },
         }
         Ok(())
-    }
-
-    fn create_clusters(&self, bulk: &Bulk) -> Result<()> {
-        let clusters = (0..bulk.count).map(|at| Object {
-            cluster: Some(format!("{}{at}", bulk.prefix)),
-            namespace: Some(self.namespace.to_owned()),
-            of: Some(bulk.of.clone()),
-            version: Some(bulk.version.clone()),
-            ..Object::default()
-        });
-        api::with(&self.world.control_plane, |api| api.create(clusters.collect()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios as data: `tests/cases/e2e/*.yaml`.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -8,13 +8,16 @@ use serde_json::{Map, Value, json};
 
 /// One scenario. `{ns}` stands for a namespace of its own, and `{ns}-b` for a second one.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// The sentence that it proves.
     pub name: String,
     /// What is there before the webhook is installed, so also what it would not let in.
     #[serde(default)]
     pub given: Vec<Object>,
+    /// Many Clusters that are there before the webhook as well.
+    #[serde(default)]
+    pub given_clusters: Vec<Bulk>,
     /// Files in the directory in which the commands run.
     #[serde(default)]
     pub files: BTreeMap<String, Vec<Object>>,
@@ -47,6 +50,8 @@ pub struct Step {
     pub webhook: Option<WebhookEvent>,
     /// What happens to it two seconds after the command has begun.
     pub meanwhile: Option<WebhookEvent>,
+    /// Wait until the replica that the API server never answered is this old.
+    pub unsynced_for_seconds: Option<u64>,
     /// Clusters to create, many at once.
     pub create_clusters: Option<Bulk>,
 }
@@ -122,6 +127,20 @@ pub struct Object {
     pub deleting: bool,
 }
 
+impl Bulk {
+    /// The Clusters, in `namespace`.
+    pub fn clusters(&self, namespace: &str) -> Vec<Object> {
+        let cluster = |at| Object {
+            cluster: Some(format!("{}{at}", self.prefix)),
+            namespace: Some(namespace.to_owned()),
+            of: Some(self.of.clone()),
+            version: Some(self.version.clone()),
+            ..Object::default()
+        };
+        (0..self.count).map(cluster).collect()
+    }
+}
+
 impl Object {
     /// The plural of its kind.
     pub fn resource(&self) -> &'static str {
@@ -191,6 +210,11 @@ impl Scenario {
             .any(|step| step.webhook.is_some() || step.meanwhile.is_some() || step.create_clusters.is_some())
     }
 
+    /// How old the replica has to be that the API server never answered.
+    pub fn unsynced_for(&self) -> Duration {
+        Duration::from_secs(self.steps.iter().filter_map(|step| step.unsynced_for_seconds).max().unwrap_or_default())
+    }
+
     /// Every string of it with the placeholders replaced.
     pub fn fill(&mut self, replace: &dyn Fn(&str) -> String) {
         let set = |text: &mut String| *text = replace(text);
@@ -247,6 +271,8 @@ pub fn load() -> Result<Vec<(String, Scenario)>> {
             all.push((theme.to_owned(), scenario));
         }
     }
-    ensure!(all.len() >= 1, "only {} scenarios were found in {}", all.len(), directory.display());
+    // What needs the webhook for itself comes after the others, and what waits for something to grow old comes last.
+    all.sort_by_key(|(_, scenario)| (scenario.unsynced_for(), scenario.is_exclusive()));
+    ensure!(all.len() >= 40, "only {} scenarios were found in {}", all.len(), directory.display());
     Ok(all)
 }
