@@ -20,7 +20,7 @@ pub struct Index {
     /// The Clusters with a topology.
     pub clusters: Source<ClusterIndex>,
     /// The classes.
-    pub classes: Source<HashMap<ObjectKey, ClassEntry>>,
+    pub classes: Source<ClassIndex>,
 }
 
 /// What happened to the objects of one source, in the order of its list or watch.
@@ -77,14 +77,13 @@ impl<S: Fold> Source<S> {
     pub fn handle(&mut self, event: Event<S::Object>) {
         match event {
             Event::Restarted => self.next = Some(Shelf::default()),
-            Event::Listed(object) => self.target().apply(object),
             Event::Completed => {
                 if let Some(next) = self.next.take() {
                     self.current = next;
                 }
                 self.synced = true;
             }
-            Event::Applied(object) => self.target().apply(object),
+            Event::Listed(object) | Event::Applied(object) => self.target().apply(object),
             Event::Deleted(key) => self.target().remove(&key),
             Event::Undecodable(key) => self.target().give_up(key),
         }
@@ -159,17 +158,41 @@ impl ClassEntry {
     }
 }
 
-impl Fold for HashMap<ObjectKey, ClassEntry> {
+/// The classes, by key.
+#[derive(Debug, Default)]
+pub struct ClassIndex(HashMap<ObjectKey, ClassEntry>);
+
+impl ClassIndex {
+    /// What is known of one class.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<&ClassEntry> {
+        self.0.get(key)
+    }
+
+    /// How many classes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Fold for ClassIndex {
     type Object = ClusterClass;
 
     fn apply(&mut self, class: ClusterClass) -> ObjectKey {
         let key = class.key();
-        self.insert(key.clone(), ClassEntry::from(&class));
+        self.0.insert(key.clone(), ClassEntry::from(&class));
         key
     }
 
     fn remove(&mut self, key: &ObjectKey) {
-        HashMap::remove(self, key);
+        self.0.remove(key);
     }
 }
 
@@ -251,7 +274,7 @@ impl Fold for ClusterIndex {
             self.remove(&key);
             return key;
         };
-        let class = self.shared_class(class);
+        let class = self.shared_class(&class);
         let state = ClusterState { class, version: self.shared(&version), deleting: meta.deleting };
         let entry = ClusterEntry { uid: Uid::from(meta.uid.as_str()), state };
         if let Some(known) = self.by_key.get_mut(&key) {
@@ -282,12 +305,12 @@ impl Fold for ClusterIndex {
                 self.by_class.remove(&class);
             }
         }
-        self.forget_unused(version);
-        self.forget_unused(key.namespace);
+        self.forget_unused(&version);
+        self.forget_unused(&key.namespace);
         // The last user is gone, and with it the last holder of the class key's own texts.
         if let Some(ObjectKey { namespace, name }) = Arc::into_inner(class) {
-            self.forget_unused(namespace);
-            self.forget_unused(name);
+            self.forget_unused(&namespace);
+            self.forget_unused(&name);
         }
     }
 }
@@ -303,17 +326,17 @@ impl ClusterIndex {
         text
     }
 
-    fn shared_class(&mut self, class: ObjectKey) -> Arc<ObjectKey> {
-        match self.by_class.get_key_value(&class) {
+    fn shared_class(&mut self, class: &ObjectKey) -> Arc<ObjectKey> {
+        match self.by_class.get_key_value(class) {
             Some((known, _)) => Arc::clone(known),
             None => Arc::new(ObjectKey::new(self.shared(&class.namespace), self.shared(&class.name))),
         }
     }
 
     /// Lets go of a text that nobody but the caller and the pool holds, so that years of versions do not pile up.
-    fn forget_unused(&mut self, text: Arc<str>) {
-        if Arc::strong_count(&text) <= 2 {
-            self.texts.remove(&text);
+    fn forget_unused(&mut self, text: &Arc<str>) {
+        if Arc::strong_count(text) <= 2 {
+            self.texts.remove(text);
         }
     }
 

@@ -69,18 +69,18 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
     let problem = match (rows.next()?, missing.len()) {
         ((version, missing), 1) => {
             let use_it = if missing.count == 1 { "uses" } else { "use" };
-            let names = named(missing);
-            format!("{} is missing while {} {use_it} it ({names})", quoted(version), clusters(missing.count))
+            let who = named(missing);
+            format!("{} is missing while {} {use_it} it ({who})", quoted(version), clusters(missing.count))
         }
         (first, versions) => {
             let mut problem = format!("{versions} versions are missing while Clusters use them: ");
             for (at, (version, missing)) in std::iter::once(first).chain(rows).take(LISTED).enumerate() {
                 let comma = if at == 0 { "" } else { ", " };
-                let names = named(missing);
-                let colon = if names.is_empty() { "" } else { ": " };
+                let who = named(missing);
+                let colon = if who.is_empty() { "" } else { ": " };
                 let count = clusters(missing.count);
                 // Writing to a String cannot fail.
-                let _ = write!(problem, "{comma}{} ({count}{colon}{names})", quoted(version));
+                let _ = write!(problem, "{comma}{} ({count}{colon}{who})", quoted(version));
             }
             if versions > LISTED {
                 let _ = write!(problem, " and {} more versions", versions - LISTED);

@@ -24,8 +24,10 @@ pub struct ControlPlane {
     pub directory: PathBuf,
     /// The API server's port.
     pub port: u16,
+    #[allow(dead_code, reason = "for restart_api_server")]
     etcd_port: u16,
     // Dropped in this order: an API server whose etcd is gone first fills its log.
+    #[allow(dead_code, reason = "for restart_api_server")]
     api_server: Process,
     _etcd: Process,
 }
@@ -55,6 +57,7 @@ impl ControlPlane {
     }
 
     /// Kills the API server and starts it again on the same port, so that every watch is cut.
+    #[allow(dead_code, reason = "the benches use it")]
     pub fn restart_api_server(&mut self) -> Result<()> {
         self.api_server.kill();
         self.api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
