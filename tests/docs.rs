@@ -21,13 +21,19 @@ fn every_rule_has_its_page_and_no_page_is_left_over() {
     for rule in &RULES {
         let (name, summary, default) = (rule.name, rule.summary, word(rule.default));
         let page = read(&format!("docs/rules/{name}.md"));
-        assert!(page.starts_with(&format!("# {name}\n\n{summary}\n")), "docs/rules/{name}.md does not begin as it should");
+        assert!(
+            page.starts_with(&format!("# {name}\n\n{summary}\n")),
+            "docs/rules/{name}.md does not begin as it should"
+        );
         assert!(page.contains(&format!("Default: `{default}`.")), "docs/rules/{name}.md: default");
         assert!(page.contains(&format!("({name})\n```")), "docs/rules/{name}.md has no example");
         for part in ["## What", "## Why", "## Example", "## The way out", "## Source"] {
             assert!(page.contains(part), "docs/rules/{name}.md: {part}");
         }
-        assert!(index.contains(&format!("| [{name}]({name}.md) | {summary} | {default} |")), "docs/rules/README.md: {name}");
+        assert!(
+            index.contains(&format!("| [{name}]({name}.md) | {summary} | {default} |")),
+            "docs/rules/README.md: {name}"
+        );
         assert!(read("README.md").contains(&format!("docs/rules/{name}.md")), "README.md: {name}");
     }
     let pages = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules")).unwrap().count();
