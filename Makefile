@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint controlplane bench cold
+.PHONY: help demo test lint advisories controlplane bench cold
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -20,7 +20,10 @@ lint: ## formatting, clippy, docs, dependencies
 	cargo clippy --all-targets -- -D warnings -A clippy::pedantic -A clippy::unwrap_used -A clippy::expect_used \
 	  -A clippy::panic -A clippy::print_stdout -A clippy::print_stderr
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --quiet
-	hack/cargo-deny.sh check --hide-inclusion-graph
+	hack/cargo-deny.sh check --hide-inclusion-graph bans licenses sources
+
+advisories: ## known vulnerabilities of dependencies; fetches the RustSec database, so not a part of lint
+	hack/cargo-deny.sh check --hide-inclusion-graph advisories
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh

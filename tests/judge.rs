@@ -198,8 +198,8 @@ async fn one_cluster_that_confirms_suffices_to_refuse_a_class_change() {
     assert_eq!(
         said.verdict.message(),
         "ClusterClass a/k: spec.kubernetesVersions: v1.30.0 is missing while 5 Clusters use it (a/c3, a/c5, a/c6, a/c7, \
-         a/c8); Cluster API would refuse every later write of theirs, finalizer removal included; keep it listed until \
-         they have moved on (list-covers-clusters)",
+         a/c8); Cluster API refuses every write of a Cluster outside of its class's list, finalizer removal included; keep it listed until \
+         no Cluster uses it (list-covers-clusters)",
         "those that were read and have moved on are neither counted nor named"
     );
     assert_eq!(api.asked().len(), 5);
@@ -293,8 +293,8 @@ async fn manifests_are_the_truth_and_nobody_is_asked() {
     let said = on_class(&judge, &Change::Delete(read(&class("a", "k", &["v1.30.0"])))).await.unwrap();
     assert_eq!(
         said.verdict.message(),
-        "ClusterClass a/k: 1 Cluster uses this class (a/c); without it Cluster API refuses every write of theirs; move \
-         them to another class or delete them first (class-in-use)"
+        "ClusterClass a/k: 1 Cluster uses this class (a/c); without it Cluster API refuses every write of its Clusters; first \
+         move these to another class or delete them (class-in-use)"
     );
     assert_eq!((said.basis, said.staleness), (Basis::Manifests, None));
 }

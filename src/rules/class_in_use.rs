@@ -31,8 +31,8 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     let problem = format!("{} {uses} this class ({})", clusters(count), names(&sample, count));
     vec![
         Finding::new("", problem)
-            .because("without it Cluster API refuses every write of theirs")
-            .way_out("move them to another class or delete them first")
+            .because("without it Cluster API refuses every write of its Clusters")
+            .way_out("first move these to another class or delete them")
             .resting_on(sample),
     ]
 }

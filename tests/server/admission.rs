@@ -97,7 +97,7 @@ fn readable_reviews_are_answered_with_200_and_their_uid() {
                         "code": 403,
                         "reason": "Forbidden",
                         "message": "ClusterClass a/quick: 1 Cluster uses this class (a/c1); without it Cluster API refuses \
-                                    every write of theirs; move them to another class or delete them first \
+                                    every write of its Clusters; first move these to another class or delete them \
                                     (class-in-use)",
                         "details": {
                             "group": "cluster.x-k8s.io",
@@ -106,7 +106,7 @@ fn readable_reviews_are_answered_with_200_and_their_uid() {
                             "causes": [{
                                 "reason": "class-in-use",
                                 "message": "1 Cluster uses this class (a/c1); without it Cluster API refuses every \
-                                            write of theirs; move them to another class or delete them first",
+                                            write of its Clusters; first move these to another class or delete them",
                                 "field": ""
                             }]
                         }
