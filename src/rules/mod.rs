@@ -234,6 +234,12 @@ impl<'a> ClassCase<'a> {
         }
     }
 
+    /// Whether a rule names the Clusters that use this version.
+    #[must_use]
+    pub fn names_users_of(&self, version: &str) -> bool {
+        self.change.new().is_none_or(|new| !new.carries(version))
+    }
+
     /// Whether the class was there before and had this entry in its list.
     fn had(&self, entry: &str) -> bool {
         self.change.old().is_some_and(|old| old.versions().iter().any(|listed| listed == entry))
