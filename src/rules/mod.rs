@@ -5,7 +5,7 @@
 //!
 //! **The ratchet.** [`ClusterCase::of`] and [`ClassCase::of`] answer `None` for a change that can bring no problem in;
 //! it is allowed without any look-up. Inside a case a rule marks what stood before the change as not
-//! [`introduced`](Finding::introduced): that can warn, never deny.
+//! `introduced`: that can warn, never deny.
 
 mod class_exists;
 mod class_in_use;
