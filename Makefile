@@ -19,7 +19,8 @@ lint: ## formatting, clippy, docs, dependencies
 	@# Tests and benches unwrap and print, which is their way to fail and to report.
 	cargo clippy --all-targets -- -D warnings -A clippy::pedantic -A clippy::unwrap_used -A clippy::expect_used \
 	  -A clippy::panic -A clippy::print_stdout -A clippy::print_stderr
-	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --quiet
+	@# Module docs speak to readers of the code, so they may link to what is private.
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --no-deps --document-private-items --quiet
 	hack/cargo-deny.sh check --hide-inclusion-graph bans licenses sources
 
 advisories: ## known vulnerabilities of dependencies; fetches the RustSec database, so not a part of lint

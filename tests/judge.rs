@@ -240,7 +240,7 @@ async fn what_needs_no_cluster_to_be_refused_is_refused_without_a_read() {
 async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
     let (wide, narrow) = (class("a", "k", &["v1.30.0", "v1.31.0"]), class("a", "k", &["v1.30.0"]));
     let (from, to) = (cluster("a", "c", "k", "v1.30.0"), cluster("a", "c", "k", "v1.31.0"));
-    let fleet = fleet(&[from.clone()], &[wide.clone()]);
+    let fleet = fleet(std::slice::from_ref(&from), std::slice::from_ref(&wide));
     let shrink = update(&wide, &narrow);
 
     let (stored, _) = judge(&fleet, vec![found(to.clone())]);
@@ -261,8 +261,8 @@ async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
 
     let (seen, _) = judge(&fleet, vec![]);
     assert!(on_cluster(&seen, &update(&from, &to)).await.unwrap().verdict.allowed());
-    feed(&fleet, &[to.clone()], &[wide.clone()]);
-    feed(&fleet, &[from.clone()], &[wide.clone()]);
+    feed(&fleet, std::slice::from_ref(&to), std::slice::from_ref(&wide));
+    feed(&fleet, std::slice::from_ref(&from), std::slice::from_ref(&wide));
     tokio::time::advance(Duration::from_secs(61)).await;
     assert!(on_class(&seen, &shrink).await.is_ok_and(|said| said.verdict.allowed()), "nothing is remembered for ever");
 }
@@ -271,7 +271,7 @@ async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
 async fn an_admitted_class_change_counts_before_the_watch_shows_it() {
     let (wide, narrow) = (class("a", "k", &["v1.30.0", "v1.31.0"]), class("a", "k", &["v1.30.0"]));
     let (from, to) = (cluster("a", "c", "k", "v1.30.0"), cluster("a", "c", "k", "v1.31.0"));
-    let fleet = fleet(&[from.clone()], &[wide.clone()]);
+    let fleet = fleet(std::slice::from_ref(&from), std::slice::from_ref(&wide));
     let upgrade = update(&from, &to);
 
     let (stored, _) = judge(&fleet, vec![found(narrow.clone())]);
