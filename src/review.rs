@@ -249,7 +249,9 @@ struct Response<'a> {
 pub struct Status {
     api_version: &'static str,
     kind: &'static str,
-    status: &'static str,
+    /// "Failure"; the name is the API's.
+    #[serde(rename = "status")]
+    outcome: &'static str,
     code: u16,
     reason: &'static str,
     message: String,
@@ -276,7 +278,7 @@ impl Status {
     /// A failure with an HTTP status code, a reason of `meta/v1`, and a text for people.
     #[must_use]
     pub fn failure(code: u16, reason: &'static str, message: String) -> Self {
-        Self { api_version: "v1", kind: "Status", status: "Failure", code, reason, message, details: None }
+        Self { api_version: "v1", kind: "Status", outcome: "Failure", code, reason, message, details: None }
     }
 
     /// Its JSON.

@@ -269,7 +269,7 @@ struct Wire {
     kind: Field,
     metadata: Field<WireMetadata>,
     spec: Field<WireSpec>,
-    items: Field<IgnoredAny, Spanned<Value<Wire>>>,
+    items: Field<IgnoredAny, Spanned<Value<Self>>>,
 }
 
 #[derive(Debug, Deserialize)]

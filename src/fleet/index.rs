@@ -1,7 +1,7 @@
 //! The index: a pure fold of events, keyed twice, by Cluster and by class.
 //!
 //! A class change must cost O(distinct versions in use), not O(Clusters), so each class keeps its users in one ordered
-//! set per version. The sets share the keys with the main map: a Cluster costs about 230 bytes of heap (a test holds it
+//! set per version. The sets share the keys with the main map: a Cluster costs about 260 bytes of heap (a test holds it
 //! to 300). No kube `Store`: that would keep whole objects and has no second key.
 
 use std::{
@@ -20,7 +20,7 @@ pub struct Index {
     /// The Clusters with a topology.
     pub clusters: Source<ClusterIndex>,
     /// The classes.
-    pub classes: Source<HashMap<ObjectKey, ClassEntry>>,
+    pub classes: Source<ClassIndex>,
 }
 
 /// What happened to the objects of one source, in the order of its list or watch.
@@ -77,14 +77,13 @@ impl<S: Fold> Source<S> {
     pub fn handle(&mut self, event: Event<S::Object>) {
         match event {
             Event::Restarted => self.next = Some(Shelf::default()),
-            Event::Listed(object) => self.target().apply(object),
             Event::Completed => {
                 if let Some(next) = self.next.take() {
                     self.current = next;
                 }
                 self.synced = true;
             }
-            Event::Applied(object) => self.target().apply(object),
+            Event::Listed(object) | Event::Applied(object) => self.target().apply(object),
             Event::Deleted(key) => self.target().remove(&key),
             Event::Undecodable(key) => self.target().give_up(key),
         }
@@ -159,17 +158,41 @@ impl ClassEntry {
     }
 }
 
-impl Fold for HashMap<ObjectKey, ClassEntry> {
+/// The classes, by key.
+#[derive(Debug, Default)]
+pub struct ClassIndex(HashMap<ObjectKey, ClassEntry>);
+
+impl ClassIndex {
+    /// What is known of one class.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<&ClassEntry> {
+        self.0.get(key)
+    }
+
+    /// How many classes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Fold for ClassIndex {
     type Object = ClusterClass;
 
     fn apply(&mut self, class: ClusterClass) -> ObjectKey {
         let key = class.key();
-        self.insert(key.clone(), ClassEntry::from(&class));
+        self.0.insert(key.clone(), ClassEntry::from(&class));
         key
     }
 
     fn remove(&mut self, key: &ObjectKey) {
-        HashMap::remove(self, key);
+        self.0.remove(key);
     }
 }
 
@@ -231,7 +254,34 @@ impl From<&str> for Uid {
 pub struct ClusterIndex {
     by_key: HashMap<ObjectKey, ClusterEntry>,
     by_class: HashMap<Arc<ObjectKey>, Versions>,
-    texts: HashSet<Arc<str>>,
+    texts: Texts,
+}
+
+/// Texts that many have, each stored once.
+///
+/// Texts that nobody has any more are looked for when the pool has doubled since the last search: years of versions do
+/// not pile up, and no way of losing the last holder (an answer that outlives its Cluster is one) has to be foreseen.
+#[derive(Debug, Default)]
+struct Texts {
+    pool: HashSet<Arc<str>>,
+    search_at: usize,
+}
+
+impl Texts {
+    const LEAST: usize = 64;
+
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.pool.get(text) {
+            return Arc::clone(known);
+        }
+        if self.pool.len() >= self.search_at {
+            self.pool.retain(|text| Arc::strong_count(text) > 1);
+            self.search_at = Self::LEAST.max(2 * self.pool.len());
+        }
+        let text: Arc<str> = text.into();
+        self.pool.insert(Arc::clone(&text));
+        text
+    }
 }
 
 /// The users of one class. A `BTreeMap` for the versions, so that readers see them in one order.
@@ -242,7 +292,7 @@ impl Fold for ClusterIndex {
 
     fn apply(&mut self, cluster: Cluster) -> ObjectKey {
         let meta = &cluster.metadata;
-        let namespace = self.shared(&meta.namespace);
+        let namespace = self.texts.shared(&meta.namespace);
         let key = self
             .by_key
             .get_key_value(&ObjectKey::new(Arc::clone(&namespace), meta.name.as_str()))
@@ -251,8 +301,8 @@ impl Fold for ClusterIndex {
             self.remove(&key);
             return key;
         };
-        let class = self.shared_class(class);
-        let state = ClusterState { class, version: self.shared(&version), deleting: meta.deleting };
+        let class = self.shared_class(&class);
+        let state = ClusterState { class, version: self.texts.shared(&version), deleting: meta.deleting };
         let entry = ClusterEntry { uid: Uid::from(meta.uid.as_str()), state };
         if let Some(known) = self.by_key.get_mut(&key) {
             if known.state == entry.state {
@@ -268,12 +318,12 @@ impl Fold for ClusterIndex {
     }
 
     fn remove(&mut self, key: &ObjectKey) {
-        let Some((key, ClusterEntry { state, .. })) = self.by_key.remove_entry(key) else { return };
+        let Some(ClusterEntry { state, .. }) = self.by_key.remove(key) else { return };
         let ClusterState { class, version, deleting } = state;
         if let Some(versions) = self.by_class.get_mut(&class) {
-            let slot = (Arc::clone(&version), deleting);
+            let slot = (version, deleting);
             if let Some(users) = versions.get_mut(&slot) {
-                users.remove(&key);
+                users.remove(key);
                 if users.is_empty() {
                     versions.remove(&slot);
                 }
@@ -282,38 +332,14 @@ impl Fold for ClusterIndex {
                 self.by_class.remove(&class);
             }
         }
-        self.forget_unused(version);
-        self.forget_unused(key.namespace);
-        // The last user is gone, and with it the last holder of the class key's own texts.
-        if let Some(ObjectKey { namespace, name }) = Arc::into_inner(class) {
-            self.forget_unused(namespace);
-            self.forget_unused(name);
-        }
     }
 }
 
 impl ClusterIndex {
-    /// The text, stored once for all who have it.
-    fn shared(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
-        }
-        let text: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&text));
-        text
-    }
-
-    fn shared_class(&mut self, class: ObjectKey) -> Arc<ObjectKey> {
-        match self.by_class.get_key_value(&class) {
+    fn shared_class(&mut self, class: &ObjectKey) -> Arc<ObjectKey> {
+        match self.by_class.get_key_value(class) {
             Some((known, _)) => Arc::clone(known),
-            None => Arc::new(ObjectKey::new(self.shared(&class.namespace), self.shared(&class.name))),
-        }
-    }
-
-    /// Lets go of a text that nobody but the caller and the pool holds, so that years of versions do not pile up.
-    fn forget_unused(&mut self, text: Arc<str>) {
-        if Arc::strong_count(&text) <= 2 {
-            self.texts.remove(&text);
+            None => Arc::new(ObjectKey::new(self.texts.shared(&class.namespace), self.texts.shared(&class.name))),
         }
     }
 
@@ -344,10 +370,17 @@ impl ClusterIndex {
     /// Who uses `class`, by version, where `overlay` is newer than the index. Costs O(distinct versions + overlay).
     #[must_use]
     pub fn users(&self, class: &ObjectKey, overlay: &Overlay) -> Users {
+        self.users_naming(class, overlay, |_| true)
+    }
+
+    /// The same, but names Clusters only of those versions that `named` asks for: the names are what costs.
+    #[must_use]
+    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&str) -> bool) -> Users {
         let mut counts: BTreeMap<(Arc<str>, bool), VersionInUse> = BTreeMap::new();
         let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting);
         for ((version, deleting), users) in self.by_class.get(class).into_iter().flatten() {
-            let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(SAMPLE).cloned().collect();
+            let shown = if named(version) { SAMPLE } else { 0 };
+            let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(shown).cloned().collect();
             let slot = (Arc::clone(version), *deleting);
             counts.insert(slot, VersionInUse::new(version, *deleting, users.len(), sample));
         }
@@ -362,9 +395,11 @@ impl ClusterIndex {
                     .entry(slot(newer))
                     .or_insert_with(|| VersionInUse::new(&newer.version, newer.deleting, 0, Vec::new()));
                 used.clusters += 1;
-                used.sample.push(key.clone());
-                used.sample.sort();
-                used.sample.truncate(SAMPLE);
+                if named(&newer.version) {
+                    used.sample.push(key.clone());
+                    used.sample.sort();
+                    used.sample.truncate(SAMPLE);
+                }
             }
         }
         Users { versions: counts.into_values().filter(|used| used.clusters > 0).collect() }
@@ -400,7 +435,7 @@ pub struct VersionInUse {
     pub deleting: bool,
     /// How many.
     pub clusters: usize,
-    /// The first [`SAMPLE`] of them by namespace and name.
+    /// The first [`SAMPLE`] of them by namespace and name, if their names were asked for.
     pub sample: Vec<ObjectKey>,
 }
 

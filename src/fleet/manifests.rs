@@ -105,7 +105,7 @@ fn read(file: &Path) -> Result<String, String> {
     let bytes = fs::read(file).map_err(|error| format!(": failed to read: {error}"))?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-        let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + good.split(|byte| *byte == b'\n').count() - 1;
         let start = good.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = 1 + String::from_utf8_lossy(good.get(start..).unwrap_or_default()).chars().count();
         format!(":{line}:{column}: is not UTF-8")
@@ -124,17 +124,17 @@ impl Walk<'_> {
     fn begin(&mut self, path: &Path) {
         let found = fs::metadata(path).and_then(|metadata| Ok((metadata.is_dir(), fs::canonicalize(path)?)));
         match found {
-            Ok((true, real)) => self.directory(path, real),
+            Ok((true, real)) => self.directory(path, &real),
             Ok((false, _)) => self.files.push(path.into()),
             Err(error) => self.failed(path, &error),
         }
     }
 
-    fn directory(&mut self, path: &Path, real: PathBuf) {
-        if !self.seen.insert(real.clone()) {
+    fn directory(&mut self, path: &Path, real: &Path) {
+        if !self.seen.insert(real.to_owned()) {
             return;
         }
-        let entries = fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => return self.failed(path, &error),
@@ -158,7 +158,7 @@ impl Walk<'_> {
                 }
             });
             match found {
-                Ok((kind, real)) if kind.is_dir() => self.directory(&path, real),
+                Ok((kind, real)) if kind.is_dir() => self.directory(&path, &real),
                 // Nothing but files: to open a named pipe waits for a writer.
                 Ok((kind, real)) if kind.is_file() && is_manifest => {
                     if self.seen.insert(real) {

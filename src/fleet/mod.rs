@@ -11,8 +11,8 @@ use parking_lot::RwLock;
 
 pub use self::{
     index::{
-        ClassEntry, ClassEvent, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Event, Fold, Index, Overlay,
-        SAMPLE, Source, Uid, Users, VersionInUse,
+        ClassEntry, ClassEvent, ClassIndex, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Event, Fold, Index,
+        Overlay, SAMPLE, Source, Uid, Users, VersionInUse,
     },
     watch::Freshness,
 };

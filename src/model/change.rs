@@ -26,6 +26,7 @@ impl<T> Change<T> {
     }
 
     /// The object after the change.
+    #[allow(clippy::new_ret_no_self, reason = "old and new are what admission calls them")]
     pub fn new(&self) -> Option<&T> {
         match self {
             Self::Create(new) | Self::Update { new, .. } => Some(new),

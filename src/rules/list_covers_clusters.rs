@@ -69,18 +69,18 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
     let problem = match (rows.next()?, missing.len()) {
         ((version, missing), 1) => {
             let use_it = if missing.count == 1 { "uses" } else { "use" };
-            let names = named(missing);
-            format!("{} is missing while {} {use_it} it ({names})", quoted(version), clusters(missing.count))
+            let who = named(missing);
+            format!("{} is missing while {} {use_it} it ({who})", quoted(version), clusters(missing.count))
         }
         (first, versions) => {
             let mut problem = format!("{versions} versions are missing while Clusters use them: ");
             for (at, (version, missing)) in std::iter::once(first).chain(rows).take(LISTED).enumerate() {
                 let comma = if at == 0 { "" } else { ", " };
-                let names = named(missing);
-                let colon = if names.is_empty() { "" } else { ": " };
+                let who = named(missing);
+                let colon = if who.is_empty() { "" } else { ": " };
                 let count = clusters(missing.count);
                 // Writing to a String cannot fail.
-                let _ = write!(problem, "{comma}{} ({count}{colon}{names})", quoted(version));
+                let _ = write!(problem, "{comma}{} ({count}{colon}{who})", quoted(version));
             }
             if versions > LISTED {
                 let _ = write!(problem, " and {} more versions", versions - LISTED);
@@ -90,7 +90,9 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
     };
     Some(
         Finding::new("spec.kubernetesVersions", problem)
-            .because("Cluster API would refuse every later write of theirs, finalizer removal included")
+            .because(
+                "Cluster API refuses every write of a Cluster outside of its class's list, finalizer removal included",
+            )
             .resting_on(evidence),
     )
 }
@@ -99,7 +101,7 @@ fn way_out(list_it: bool, versions: usize) -> &'static str {
     match (list_it, versions) {
         (true, 1) => "list it, or leave the class without a list",
         (true, _) => "list them, or leave the class without a list",
-        (false, 1) => "keep it listed until they have moved on",
-        (false, _) => "keep them listed until the Clusters have moved on",
+        (false, 1) => "keep it listed until no Cluster uses it",
+        (false, _) => "keep them listed until no Cluster uses them",
     }
 }

@@ -14,7 +14,7 @@ use super::{
     recent::Recent,
 };
 use crate::{
-    fleet::{ClassEntry, ClusterState, Fleet, Overlay},
+    fleet::{ClassEntry, ClusterState, Fleet, Overlay, Users},
     model::{Change, Cluster, ClusterClass, ObjectKey},
     review::Judged,
     rules::{ClassCase, ClusterCase, Finding},
@@ -25,7 +25,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(30);
 
 /// An index whose source was silent for longer than this is not trusted to say yes.
-pub const STALE: Duration = Duration::from_secs(60);
+pub const STALE: Duration = Duration::from_mins(1);
 
 /// So often a refused class change is confirmed with other Clusters, if the first ones named have moved on.
 const ROUNDS: usize = 3;
@@ -138,7 +138,7 @@ impl Judge {
                 }
                 Judgement { verdict: by_live, basis: Basis::Live, staleness: None }
             }
-            _ => self.from_index(by_index),
+            _ => self.by_index(by_index),
         };
         if judgement.verdict.allowed()
             && !dry_run
@@ -195,14 +195,16 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let users = self.fleet.index.read().clusters.objects().users(key, newer);
-            let findings = ClassCase { change, users }.findings();
+            let case = ClassCase { change, users: Users::default() };
+            let named = |version: &str| case.names_users_of(version);
+            let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
+            let findings = ClassCase { users, ..case }.findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };
         let mut said = verdict(&newer);
-        let Some(live) = &self.live else { return Ok(self.from_index(said)) };
+        let Some(live) = &self.live else { return Ok(self.by_index(said)) };
         if said.allowed() || evidence(&said.denials).is_empty() {
-            return Ok(self.from_index(said));
+            return Ok(self.by_index(said));
         }
         // Clusters that the refusal names are read until one confirms it. What is read replaces what was known.
         let mut read = BTreeSet::new();
@@ -255,7 +257,7 @@ impl Judge {
         Judgement { verdict: Verdict::default(), basis: Basis::Request, staleness: None }
     }
 
-    fn from_index(&self, verdict: Verdict) -> Judgement {
+    fn by_index(&self, verdict: Verdict) -> Judgement {
         if self.live.is_none() {
             return Judgement { verdict, basis: Basis::Manifests, staleness: None };
         }

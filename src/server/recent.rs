@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long an admission is remembered if it never shows.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const REMEMBERED: Duration = Duration::from_mins(1);
 
 /// How long a write usually takes to be stored: until then, a quorum read that does not show it proves nothing.
 const YOUNG: Duration = Duration::from_secs(2);

@@ -147,9 +147,9 @@ pub fn one_line(text: &str) -> String {
     for c in text.chars() {
         // Quotes stay as they are; what Debug escapes beyond them cannot be printed, or changes how others print.
         if c == '"' || c == '\'' || c == '\\' {
-            line.push(c)
+            line.push(c);
         } else {
-            line.extend(c.escape_debug())
+            line.extend(c.escape_debug());
         }
         if line.len() > LONGEST {
             line.truncate(line.floor_char_boundary(LONGEST - 3));
