@@ -1,13 +1,13 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint controlplane bench cold
+.PHONY: help demo test lint advisories controlplane bench cold
 SHELL := /bin/bash
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 24
 
 demo: ## serve an example fleet on loopback, send reviews as an API server would, and show the verdicts
-	@cargo run --quiet --example demo
+	@cargo build --quiet && cargo run --quiet --example demo
 
 test: ## all tests, with a real etcd, kube-apiserver and kubectl (built on the first run)
 	cargo test --all-targets
@@ -19,8 +19,12 @@ lint: ## formatting, clippy, docs, dependencies
 	@# Tests and benches unwrap and print, which is their way to fail and to report.
 	cargo clippy --all-targets -- -D warnings -A clippy::pedantic -A clippy::unwrap_used -A clippy::expect_used \
 	  -A clippy::panic -A clippy::print_stdout -A clippy::print_stderr
-	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --quiet
-	hack/cargo-deny.sh check --hide-inclusion-graph
+	@# Module docs speak to readers of the code, so they may link to what is private.
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --no-deps --document-private-items --quiet
+	hack/cargo-deny.sh check --hide-inclusion-graph bans licenses sources
+
+advisories: ## known vulnerabilities of dependencies; fetches the RustSec database, so not a part of lint
+	hack/cargo-deny.sh check --hide-inclusion-graph advisories
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh

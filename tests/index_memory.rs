@@ -2,10 +2,7 @@
 //!
 //! One test in one process: it counts every allocation.
 
-use std::{
-    alloc::System,
-    io::{self, Write},
-};
+use std::alloc::System;
 
 use capi_version_guard::{
     fleet::{Event, Index},
@@ -54,7 +51,7 @@ fn holds(what: &str, before: usize, index: &Index) {
     assert_eq!(index.clusters.objects().len(), CLUSTERS);
     let each = (heap() - before) / CLUSTERS;
     // Past the harness, which keeps what a passing test prints.
-    writeln!(io::stdout(), "{what}: {each} bytes of heap per Cluster, {CLUSTERS} Clusters").unwrap();
+    println!("{what}: {each} bytes of heap per Cluster, {CLUSTERS} Clusters");
     assert!(each <= BYTES_PER_CLUSTER, "{what}: {each} bytes per Cluster");
 }
 

@@ -198,8 +198,8 @@ async fn one_cluster_that_confirms_suffices_to_refuse_a_class_change() {
     assert_eq!(
         said.verdict.message(),
         "ClusterClass a/k: spec.kubernetesVersions: v1.30.0 is missing while 5 Clusters use it (a/c3, a/c5, a/c6, a/c7, \
-         a/c8); Cluster API would refuse every later write of theirs, finalizer removal included; keep it listed until \
-         they have moved on (list-covers-clusters)",
+         a/c8); Cluster API refuses every write of a Cluster outside of its class's list, finalizer removal included; keep it listed until \
+         no Cluster uses it (list-covers-clusters)",
         "those that were read and have moved on are neither counted nor named"
     );
     assert_eq!(api.asked().len(), 5);
@@ -240,7 +240,7 @@ async fn what_needs_no_cluster_to_be_refused_is_refused_without_a_read() {
 async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
     let (wide, narrow) = (class("a", "k", &["v1.30.0", "v1.31.0"]), class("a", "k", &["v1.30.0"]));
     let (from, to) = (cluster("a", "c", "k", "v1.30.0"), cluster("a", "c", "k", "v1.31.0"));
-    let fleet = fleet(&[from.clone()], &[wide.clone()]);
+    let fleet = fleet(std::slice::from_ref(&from), std::slice::from_ref(&wide));
     let shrink = update(&wide, &narrow);
 
     let (stored, _) = judge(&fleet, vec![found(to.clone())]);
@@ -261,8 +261,8 @@ async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
 
     let (seen, _) = judge(&fleet, vec![]);
     assert!(on_cluster(&seen, &update(&from, &to)).await.unwrap().verdict.allowed());
-    feed(&fleet, &[to.clone()], &[wide.clone()]);
-    feed(&fleet, &[from.clone()], &[wide.clone()]);
+    feed(&fleet, std::slice::from_ref(&to), std::slice::from_ref(&wide));
+    feed(&fleet, std::slice::from_ref(&from), std::slice::from_ref(&wide));
     tokio::time::advance(Duration::from_secs(61)).await;
     assert!(on_class(&seen, &shrink).await.is_ok_and(|said| said.verdict.allowed()), "nothing is remembered for ever");
 }
@@ -271,7 +271,7 @@ async fn an_admitted_cluster_change_counts_before_the_watch_shows_it() {
 async fn an_admitted_class_change_counts_before_the_watch_shows_it() {
     let (wide, narrow) = (class("a", "k", &["v1.30.0", "v1.31.0"]), class("a", "k", &["v1.30.0"]));
     let (from, to) = (cluster("a", "c", "k", "v1.30.0"), cluster("a", "c", "k", "v1.31.0"));
-    let fleet = fleet(&[from.clone()], &[wide.clone()]);
+    let fleet = fleet(std::slice::from_ref(&from), std::slice::from_ref(&wide));
     let upgrade = update(&from, &to);
 
     let (stored, _) = judge(&fleet, vec![found(narrow.clone())]);
@@ -293,8 +293,8 @@ async fn manifests_are_the_truth_and_nobody_is_asked() {
     let said = on_class(&judge, &Change::Delete(read(&class("a", "k", &["v1.30.0"])))).await.unwrap();
     assert_eq!(
         said.verdict.message(),
-        "ClusterClass a/k: 1 Cluster uses this class (a/c); without it Cluster API refuses every write of theirs; move \
-         them to another class or delete them first (class-in-use)"
+        "ClusterClass a/k: 1 Cluster uses this class (a/c); without it Cluster API refuses every write of its Clusters; first \
+         move these to another class or delete them (class-in-use)"
     );
     assert_eq!((said.basis, said.staleness), (Basis::Manifests, None));
 }

@@ -86,7 +86,7 @@ impl Webhook {
 
 pub fn run(table: &mut Table) {
     let directory = tempfile::tempdir().unwrap();
-    let mut control_plane = ControlPlane::start(directory.path()).unwrap();
+    let control_plane = ControlPlane::start(directory.path()).unwrap();
     install::namespace_and_rights(&control_plane).unwrap();
     create_fleet(&control_plane);
     let mut starts = Vec::new();

@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[command(flatten)]
     certificate: CertificateArgs,
     /// Configuration (YAML): the mode of each rule
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
     config: Option<PathBuf>,
     #[command(flatten)]
     shutdown: ShutdownArgs,

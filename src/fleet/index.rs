@@ -370,10 +370,17 @@ impl ClusterIndex {
     /// Who uses `class`, by version, where `overlay` is newer than the index. Costs O(distinct versions + overlay).
     #[must_use]
     pub fn users(&self, class: &ObjectKey, overlay: &Overlay) -> Users {
+        self.users_naming(class, overlay, |_| true)
+    }
+
+    /// The same, but names Clusters only of those versions that `named` asks for: the names are what costs.
+    #[must_use]
+    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&str) -> bool) -> Users {
         let mut counts: BTreeMap<(Arc<str>, bool), VersionInUse> = BTreeMap::new();
         let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting);
         for ((version, deleting), users) in self.by_class.get(class).into_iter().flatten() {
-            let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(SAMPLE).cloned().collect();
+            let shown = if named(version) { SAMPLE } else { 0 };
+            let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(shown).cloned().collect();
             let slot = (Arc::clone(version), *deleting);
             counts.insert(slot, VersionInUse::new(version, *deleting, users.len(), sample));
         }
@@ -388,9 +395,11 @@ impl ClusterIndex {
                     .entry(slot(newer))
                     .or_insert_with(|| VersionInUse::new(&newer.version, newer.deleting, 0, Vec::new()));
                 used.clusters += 1;
-                used.sample.push(key.clone());
-                used.sample.sort();
-                used.sample.truncate(SAMPLE);
+                if named(&newer.version) {
+                    used.sample.push(key.clone());
+                    used.sample.sort();
+                    used.sample.truncate(SAMPLE);
+                }
             }
         }
         Users { versions: counts.into_values().filter(|used| used.clusters > 0).collect() }
@@ -426,7 +435,7 @@ pub struct VersionInUse {
     pub deleting: bool,
     /// How many.
     pub clusters: usize,
-    /// The first [`SAMPLE`] of them by namespace and name.
+    /// The first [`SAMPLE`] of them by namespace and name, if their names were asked for.
     pub sample: Vec<ObjectKey>,
 }
 

@@ -24,13 +24,15 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     if !matches!(case.change, Change::Delete(_)) || count == 0 {
         return Vec::new();
     }
-    let sample: Vec<_> = case.users.versions.iter().flat_map(|used| &used.sample).take(SAMPLE).cloned().collect();
+    let mut sample: Vec<_> = case.users.versions.iter().flat_map(|used| used.sample.iter().cloned()).collect();
+    sample.sort();
+    sample.truncate(SAMPLE);
     let uses = if count == 1 { "uses" } else { "use" };
     let problem = format!("{} {uses} this class ({})", clusters(count), names(&sample, count));
     vec![
         Finding::new("", problem)
-            .because("without it Cluster API refuses every write of theirs")
-            .way_out("move them to another class or delete them first")
+            .because("without it Cluster API refuses every write of its Clusters")
+            .way_out("first move these to another class or delete them")
             .resting_on(sample),
     ]
 }

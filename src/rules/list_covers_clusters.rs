@@ -90,7 +90,9 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
     };
     Some(
         Finding::new("spec.kubernetesVersions", problem)
-            .because("Cluster API would refuse every later write of theirs, finalizer removal included")
+            .because(
+                "Cluster API refuses every write of a Cluster outside of its class's list, finalizer removal included",
+            )
             .resting_on(evidence),
     )
 }
@@ -99,7 +101,7 @@ fn way_out(list_it: bool, versions: usize) -> &'static str {
     match (list_it, versions) {
         (true, 1) => "list it, or leave the class without a list",
         (true, _) => "list them, or leave the class without a list",
-        (false, 1) => "keep it listed until they have moved on",
-        (false, _) => "keep them listed until the Clusters have moved on",
+        (false, 1) => "keep it listed until no Cluster uses it",
+        (false, _) => "keep them listed until no Cluster uses them",
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! **The ratchet.** [`ClusterCase::of`] and [`ClassCase::of`] answer `None` for a change that can bring no problem in;
 //! it is allowed without any look-up. Inside a case a rule marks what stood before the change as not
-//! [`introduced`](Finding::introduced): that can warn, never deny.
+//! `introduced`: that can warn, never deny.
 
 mod class_exists;
 mod class_in_use;
@@ -232,6 +232,12 @@ impl<'a> ClassCase<'a> {
             Change::Update { old, new } => old.versions() != new.versions(),
             Change::Delete(_) => true,
         }
+    }
+
+    /// Whether a rule names the Clusters that use this version.
+    #[must_use]
+    pub fn names_users_of(&self, version: &str) -> bool {
+        self.change.new().is_none_or(|new| !new.carries(version))
     }
 
     /// Whether the class was there before and had this entry in its list.

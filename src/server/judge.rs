@@ -14,7 +14,7 @@ use super::{
     recent::Recent,
 };
 use crate::{
-    fleet::{ClassEntry, ClusterState, Fleet, Overlay},
+    fleet::{ClassEntry, ClusterState, Fleet, Overlay, Users},
     model::{Change, Cluster, ClusterClass, ObjectKey},
     review::Judged,
     rules::{ClassCase, ClusterCase, Finding},
@@ -195,8 +195,10 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let users = self.fleet.index.read().clusters.objects().users(key, newer);
-            let findings = ClassCase { change, users }.findings();
+            let case = ClassCase { change, users: Users::default() };
+            let named = |version: &str| case.names_users_of(version);
+            let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
+            let findings = ClassCase { users, ..case }.findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };
         let mut said = verdict(&newer);

@@ -143,7 +143,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use openssl::{
         stack::Stack,
-        x509::{X509, X509PurposeId, X509StoreContext, store::X509StoreBuilder, verify::X509VerifyParam},
+        x509::{
+            X509, X509PurposeId, X509StoreContext, X509StoreContextRef, store::X509StoreBuilder,
+            verify::X509VerifyParam,
+        },
     };
 
     use super::make;
@@ -164,7 +167,7 @@ mod tests {
             store.set_param(&wanted).expect("parameters");
             let chain = Stack::new().expect("a chain");
             let mut context = X509StoreContext::new().expect("a context");
-            context.init(&store.build(), &leaf, &chain, |context| context.verify_cert()).expect("to verify")
+            context.init(&store.build(), &leaf, &chain, X509StoreContextRef::verify_cert).expect("to verify")
         };
         for name in ["127.0.0.1", "::1", "localhost"] {
             for listen in ["0.0.0.0", "::", "127.0.0.1", "192.0.2.7", "2001:db8::7"] {

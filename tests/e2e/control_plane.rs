@@ -5,9 +5,12 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
 
 use crate::{certificates, http, process::Process};
 
@@ -24,11 +27,9 @@ pub struct ControlPlane {
     pub directory: PathBuf,
     /// The API server's port.
     pub port: u16,
-    #[allow(dead_code, reason = "for restart_api_server")]
     etcd_port: u16,
     // Dropped in this order: an API server whose etcd is gone first fills its log.
-    #[allow(dead_code, reason = "for restart_api_server")]
-    api_server: Process,
+    api_server: Mutex<Process>,
     _etcd: Process,
 }
 
@@ -48,19 +49,33 @@ impl ControlPlane {
         let [etcd_port, peer_port, port] = free_ports()?;
         let etcd = start_etcd(&programs, directory, etcd_port, peer_port)?;
         let api_server = start_api_server(&programs, directory, etcd_port, port)?;
-        let control_plane =
-            Self { programs, directory: directory.to_owned(), port, etcd_port, api_server, _etcd: etcd };
+        let control_plane = Self {
+            programs,
+            directory: directory.to_owned(),
+            port,
+            etcd_port,
+            api_server: Mutex::new(api_server),
+            _etcd: etcd,
+        };
         let crds = control_plane.programs.join("crds.yaml");
         control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
-        control_plane.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])?;
+        // `kubectl wait` stumbles over a definition that has no conditions yet.
+        for kind in ["clusters", "clusterclasses"] {
+            let served = || control_plane.kubectl(&["get", "--raw", &format!("/apis/cluster.x-k8s.io/v1beta2/{kind}")]);
+            let start = Instant::now();
+            while let Err(error) = served() {
+                ensure!(start.elapsed() < Duration::from_secs(30), "{kind} are not served after 30 s: {error:#}");
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
         Ok(control_plane)
     }
 
     /// Kills the API server and starts it again on the same port, so that every watch is cut.
-    #[allow(dead_code, reason = "the benches use it")]
-    pub fn restart_api_server(&mut self) -> Result<()> {
-        self.api_server.kill();
-        self.api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
+    pub fn restart_api_server(&self) -> Result<()> {
+        let mut api_server = self.api_server.lock();
+        api_server.kill();
+        *api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
         Ok(())
     }
 

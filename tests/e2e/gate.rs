@@ -1,4 +1,4 @@
-//! A port that leads to another one once it is opened; until then connections are taken and nothing comes back.
+//! A port that leads to another one while it is open. While it is closed, connections are taken and nothing comes back.
 
 use std::{
     io,
@@ -14,20 +14,33 @@ use parking_lot::{Condvar, Mutex};
 pub struct Gate {
     /// Its number.
     pub port: u16,
-    open: Arc<(Mutex<bool>, Condvar)>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    open: bool,
+    /// What passes, to be cut.
+    passing: Vec<TcpStream>,
 }
 
 impl Gate {
     /// A closed gate in front of `port`.
     pub fn closed(port: u16) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let gate = Self { port: listener.local_addr()?.port(), open: Arc::default() };
-        let open = Arc::clone(&gate.open);
+        let gate = Self { port: listener.local_addr()?.port(), shared: Arc::default() };
+        let shared = Arc::clone(&gate.shared);
         // These threads end with the test; they hold nothing but sockets.
         thread::spawn(move || {
             for inward in listener.incoming().flatten() {
-                let open = Arc::clone(&open);
-                thread::spawn(move || pass(&inward, port, &open));
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || pass(&inward, port, &shared));
             }
         });
         Ok(gate)
@@ -35,18 +48,29 @@ impl Gate {
 
     /// Lets everything through, what waits included.
     pub fn open(&self) {
-        *self.open.0.lock() = true;
-        self.open.1.notify_all();
+        self.shared.state.lock().open = true;
+        self.shared.opened.notify_all();
+    }
+
+    /// Cuts what passes, and lets nothing through any more.
+    pub fn close(&self) {
+        let mut state = self.shared.state.lock();
+        state.open = false;
+        for stream in state.passing.drain(..) {
+            // It may have been closed before.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 
-fn pass(inward: &TcpStream, port: u16, open: &(Mutex<bool>, Condvar)) -> io::Result<()> {
-    let mut is_open = open.0.lock();
-    while !*is_open {
-        open.1.wait(&mut is_open);
+fn pass(inward: &TcpStream, port: u16, shared: &Shared) -> io::Result<()> {
+    let mut state = shared.state.lock();
+    while !state.open {
+        shared.opened.wait(&mut state);
     }
-    drop(is_open);
     let outward = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    state.passing.extend([inward.try_clone()?, outward.try_clone()?]);
+    drop(state);
     thread::scope(|scope| {
         scope.spawn(|| copy(inward, &outward));
         copy(&outward, inward);

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
     World, api,
     gate::Gate,
-    scenario::{Scenario, Step, WebhookEvent},
+    scenario::{ApiServerEvent, Scenario, Step, WebhookEvent},
     webhook::{VerdictLine, size, verdicts},
 };
 
@@ -68,6 +68,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn step(&mut self, step: &Step) -> Result<()> {
+        if let Some(ApiServerEvent::Restarted) = step.api_server {
+            self.world.control_plane.restart_api_server()?;
+        }
         if let Some(event) = step.webhook {
             self.happen(event)?;
         }
@@ -132,6 +135,10 @@ impl Run<'_> {
         api::with(&self.world.control_plane, |api| api.value(self.namespace, of, at))
     }
 
+    fn gate(&self) -> Result<&Gate> {
+        self.gate.as_ref().context("the webhook was not started as an unsynced one")
+    }
+
     fn happen(&mut self, event: WebhookEvent) -> Result<()> {
         let control_plane = &self.world.control_plane;
         let mut guard = self.world.guard.lock();
@@ -151,10 +158,11 @@ impl Run<'_> {
                     ensure!(report.contains(&line), "the readiness report lacks {line:?}: {report}");
                 }
             }
-            WebhookEvent::Answered => match &self.gate {
-                Some(gate) => gate.open(),
-                None => bail!("the webhook was not cut off from the API server"),
-            },
+            WebhookEvent::Answered => self.gate()?.open(),
+            WebhookEvent::CutOff => {
+                guard.wait_until_ready()?;
+                self.gate()?.close();
+            }
         }
         Ok(())
     }

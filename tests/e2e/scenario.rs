@@ -48,7 +48,9 @@ pub struct Step {
     pub unchanged: Vec<Place>,
     /// What happens to the webhook before the command, if there is one.
     pub webhook: Option<WebhookEvent>,
-    /// What happens to it two seconds after the command has begun.
+    /// What happens to the API server before that.
+    pub api_server: Option<ApiServerEvent>,
+    /// What happens to the webhook two seconds after the command has begun.
     pub meanwhile: Option<WebhookEvent>,
     /// Wait until the replica that the API server never answered is this old.
     pub unsynced_for_seconds: Option<u64>,
@@ -68,6 +70,16 @@ pub enum WebhookEvent {
     Unsynced,
     /// The API server answers it.
     Answered,
+    /// It is ready, and then its connections to the API server are cut. Only behind the two above.
+    CutOff,
+}
+
+/// What happens to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiServerEvent {
+    /// It crashes and comes back, so that every watch is cut.
+    Restarted,
 }
 
 /// Many Clusters of one class and version, with names from `<prefix>0` on.
@@ -205,9 +217,12 @@ impl Object {
 impl Scenario {
     /// Whether it needs the webhook for itself.
     pub fn is_exclusive(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| step.webhook.is_some() || step.meanwhile.is_some() || step.create_clusters.is_some())
+        self.steps.iter().any(|step| {
+            step.webhook.is_some()
+                || step.api_server.is_some()
+                || step.meanwhile.is_some()
+                || step.create_clusters.is_some()
+        })
     }
 
     /// How old the replica has to be that the API server never answered.

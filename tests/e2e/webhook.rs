@@ -49,8 +49,13 @@ impl Webhook {
     /// Starts it and waits until it is ready.
     pub fn start(&mut self, control_plane: &ControlPlane) -> Result<()> {
         self.start_behind(control_plane, self.api_server)?;
+        self.wait_until_ready()
+    }
+
+    /// Waits until it is ready.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
         let health_port = self.health_port;
-        let process = self.process.as_mut().context("it was started")?;
+        let process = self.process.as_mut().context("it was not started")?;
         process.wait_until("ready", || http::get(health_port, "/readyz").ok().filter(|(code, _)| *code == 200))?;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Reviews, and requests that are none.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -95,7 +97,7 @@ fn readable_reviews_are_answered_with_200_and_their_uid() {
                         "code": 403,
                         "reason": "Forbidden",
                         "message": "ClusterClass a/quick: 1 Cluster uses this class (a/c1); without it Cluster API refuses \
-                                    every write of theirs; move them to another class or delete them first \
+                                    every write of its Clusters; first move these to another class or delete them \
                                     (class-in-use)",
                         "details": {
                             "group": "cluster.x-k8s.io",
@@ -104,7 +106,7 @@ fn readable_reviews_are_answered_with_200_and_their_uid() {
                             "causes": [{
                                 "reason": "class-in-use",
                                 "message": "1 Cluster uses this class (a/c1); without it Cluster API refuses every \
-                                            write of theirs; move them to another class or delete them first",
+                                            write of its Clusters; first move these to another class or delete them",
                                 "field": ""
                             }]
                         }
@@ -315,7 +317,7 @@ fn a_body_without_a_length_is_read() {
 
 #[test]
 fn a_fleet_that_is_not_listed_yet_gives_no_verdict() {
-    let server = Running::with(|setup| setup.fleet = Default::default());
+    let server = Running::with(|setup| setup.fleet = Arc::default());
     let response = server.post(CLUSTERS, creation("u1", &cluster("b", "v1.31.2")));
     let message = "capi-version-guard has not listed the ClusterClasses yet; try again in a few seconds";
     assert_eq!((response.status, response.body.as_str()), (503, status(503, "ServiceUnavailable", message).as_str()));

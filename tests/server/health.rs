@@ -1,6 +1,7 @@
 //! Probes, metrics, and how the server leaves.
 
 use std::{
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use crate::{
 
 #[test]
 fn a_server_is_ready_when_it_knows_both_kinds() {
-    let server = Running::with(|setup| setup.fleet = Default::default());
+    let server = Running::with(|setup| setup.fleet = Arc::default());
     let healthy = server.health("/healthz");
     assert_eq!((healthy.status, healthy.body.as_str()), (200, "ok"));
 
@@ -161,7 +162,7 @@ fn a_signal_makes_the_server_unready_then_ends_it_while_it_answers_on() {
 
 #[test]
 fn a_second_signal_ends_the_server_at_once() {
-    let server = Running::with(|setup| setup.grace = Duration::from_secs(60));
+    let server = Running::with(|setup| setup.grace = Duration::from_mins(1));
     server.signal("SIGTERM");
     server.signal("SIGINT");
     let started = Instant::now();

@@ -65,17 +65,17 @@ fn a_slow_body_ends_by_the_deadline_while_others_are_served() {
     slow.send(head("/validate/clusters?timeout=2s", review.len()).as_bytes());
     slow.send(&review.as_bytes()[..10]);
     let mut other = server.connect();
-    let mut served = 0;
+    let mut answered = 0;
     while started.elapsed() < Duration::from_millis(700) {
         assert_eq!(other.post(CLUSTERS, review.as_bytes()).status, 200);
-        served += 1;
+        answered += 1;
     }
     let response = slow.response();
     let took = started.elapsed();
     assert_eq!((response.status, response.body.as_str()), (408, TOO_SLOW));
     // A second less than the API server waits.
     assert!(took > Duration::from_millis(950) && took < Duration::from_millis(1900), "{took:?}");
-    assert!(served > 10, "{served}");
+    assert!(answered > 10, "{answered}");
     assert!(slow.ends(), "the rest of the body must not be taken for a request");
 }
 

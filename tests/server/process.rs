@@ -114,6 +114,8 @@ impl Serving {
             loop {
                 let line =
                     log.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} is never logged"));
+                // At the default level nothing but the program itself speaks: no line of the framework's.
+                assert!(line.contains("listening on") || line.contains("DEBUG"), "{line}");
                 if line.contains(&format!("({what})")) {
                     let (_, address) = line.split_once("://").unwrap();
                     break address.split(' ').next().unwrap().parse().unwrap();
@@ -286,6 +288,8 @@ fn a_change_of_nothing_is_logged_at_debug_only() {
         assert_eq!(serving.connect().post(CLUSTERS, review.to_string().as_bytes()).status, 200);
         serving.signal("TERM");
         let (_, log) = serving.end();
+        let others = log.iter().filter(|line| !line.contains("DEBUG"));
+        assert_eq!(others.count(), 2, "draining and drained: {log:#?}");
         assert_eq!(log.iter().filter(|line| line.contains("uid=\"u1\"")).count(), expected, "{levels}: {log:#?}");
     }
 }

@@ -81,15 +81,15 @@ fn a_renewed_certificate_is_served_to_new_connections_and_a_bad_one_never() {
     let mut volume = SecretVolume::new(&first.pair.certificate, &first.pair.private_key);
     let server = Running::with(|setup| setup.certificate = Certificate::Files(volume.files()));
     let address = server.addresses.webhook;
-    let served = |made: &SelfMade| Connection::try_open(address, &made.ca).is_ok();
+    let is_served = |made: &SelfMade| Connection::try_open(address, &made.ca).is_ok();
     let review = creation("u1", &cluster("b", "v1.31.2"));
     let mut old = Connection::open(address, &first.ca);
     assert_eq!(old.post(CLUSTERS, review.as_bytes()).status, 200);
-    assert!(!served(&second), "the test can tell them apart");
+    assert!(!is_served(&second), "the test can tell them apart");
 
     volume.write(&second.pair.certificate, &second.pair.private_key);
-    until("the second is served", || served(&second));
-    assert!(!served(&first));
+    until("the second is served", || is_served(&second));
+    assert!(!is_served(&first));
     assert_eq!(old.post(CLUSTERS, review.as_bytes()).status, 200, "connections of before go on");
     assert_eq!(Connection::open(address, &second.ca).post(CLUSTERS, review.as_bytes()).status, 200);
     assert_eq!(server.metric(FAILURES), "0");
@@ -104,12 +104,12 @@ fn a_renewed_certificate_is_served_to_new_connections_and_a_bad_one_never() {
         let before: u64 = server.metric(FAILURES).parse().unwrap();
         volume.write(certificate, private_key);
         until("the failure is counted", || server.metric(FAILURES).parse::<u64>().unwrap() > before + 1);
-        assert!(served(&second), "the last good one is kept");
+        assert!(is_served(&second), "the last good one is kept");
         assert_eq!(server.health("/readyz").status, 200);
     }
 
     volume.write(&third.pair.certificate, &third.pair.private_key);
-    until("the third is served", || served(&third));
+    until("the third is served", || is_served(&third));
     let failures = server.metric(FAILURES);
     thread::sleep(Duration::from_millis(100));
     assert_eq!(server.metric(FAILURES), failures, "all is well again");
@@ -179,6 +179,9 @@ fn plain_http_gets_no_answer_and_harms_nobody() {
     assert_eq!(server.post(CLUSTERS, creation("u1", &cluster("b", "v1.31.2"))).status, 200);
 }
 
+/// What a file holds, if there is one.
+type Bytes<'a> = Option<&'a [u8]>;
+
 #[test]
 fn files_that_are_no_certificate_and_key_are_named() {
     let (one, other) = (make(), make());
@@ -188,7 +191,6 @@ fn files_that_are_no_certificate_and_key_are_named() {
     let path = |name: &str| directory.path().join(name);
     let (certificate, private_key) = (path("tls.crt"), path("tls.key"));
     let place = |text: &str| text.replace("DIR", &directory.path().display().to_string());
-    type Bytes<'a> = Option<&'a [u8]>;
     let cases: [(&str, Bytes<'_>, Bytes<'_>, &str); 6] = [
         ("no files", None, None, "failed to read DIR/tls.crt: No such file or directory (os error 2)"),
         (
