@@ -132,14 +132,15 @@ fn play<T: Clone, O>(
             Step::Spoil(key) => (key, Missed::Spoil),
             Step::Relist(Relist { broken_off, missed, during }) => {
                 let before = world.clone();
-                for (key, change) in missed {
-                    event(world, key, change);
-                }
                 for objects in broken_off {
                     handle(Event::Restarted, Some(&before));
-                    for (key, object) in world.iter().take(objects) {
+                    for (key, object) in before.iter().take(objects) {
                         handle(listed(key, object), Some(&before));
                     }
+                }
+                // After the lists that broke off: they name what the complete one does not, and it has to win.
+                for (key, change) in missed {
+                    event(world, key, change);
                 }
                 handle(Event::Restarted, Some(&before));
                 for (key, object) in world.iter() {
