@@ -20,6 +20,8 @@ mod scenario;
 mod webhook;
 
 use std::{
+    fs,
+    path::Path,
     process::ExitCode,
     sync::Arc,
     thread,
@@ -65,7 +67,7 @@ fn run_all() -> Result<ExitCode> {
         let trials = scenarios.iter().map(|(theme, scenario)| Trial::test(trial_name(theme, scenario), || Ok(())));
         return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
     }
-    let directory = tempfile::Builder::new().prefix("e2e-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let directory = directory()?;
     let chosen = scenarios.iter().enumerate().filter(|(_, (theme, scenario))| {
         !arguments.is_filtered_out(&Trial::test(trial_name(theme, scenario), || Ok(())))
     });
@@ -85,12 +87,26 @@ fn run_all() -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
+/// A directory for this run. Those that killed or failed runs left behind are removed.
+fn directory() -> Result<tempfile::TempDir> {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for entry in fs::read_dir(all)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let owner = name.strip_prefix("e2e-").and_then(|name| name.split('-').next());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(tempfile::Builder::new().prefix(&format!("e2e-{}-", std::process::id())).tempdir_in(all)?)
+}
+
 fn trial_name(theme: &str, scenario: &Scenario) -> String {
     format!("{theme}::{}", scenario.name)
 }
 
 impl World {
-    fn start(directory: &std::path::Path, scenarios: Vec<(String, Scenario)>) -> Result<Self> {
+    fn start(directory: &Path, scenarios: Vec<(String, Scenario)>) -> Result<Self> {
         let control_plane = ControlPlane::start(directory)?;
         give(&control_plane, scenarios)?;
         install::namespace_and_rights(&control_plane)?;
@@ -118,7 +134,7 @@ impl World {
         let sizes = logs.each_ref().map(|log| size(log));
         let probe = self.control_plane.directory.join("probe.json");
         let class = Object { class: Some("probe".to_owned()), ..Object::default() };
-        std::fs::write(&probe, class.manifest().to_string())?;
+        fs::write(&probe, class.manifest().to_string())?;
         let start = Instant::now();
         loop {
             self.control_plane.kubectl(&["create", "--dry-run=server", "-f", &probe.display().to_string()])?;
