@@ -20,7 +20,8 @@ use serde::{
 use serde_saphyr::{Location, Spanned};
 
 use crate::{
-    rules::{Mode, RULES, text::quoted},
+    rules::{Mode, RULES},
+    text::quoted,
     verdict::Modes,
 };
 

@@ -6,7 +6,8 @@
 
 use crate::{
     model::ObjectKey,
-    rules::{Finding, Mode, RULES, Rule, text},
+    rules::{Finding, Mode, RULES, Rule},
+    text,
 };
 
 /// A denial's message is at most this many bytes.

@@ -17,7 +17,7 @@ use serde_saphyr::{
 
 use crate::{
     model::{Annotations, Cluster, ClusterClass, GROUP, Metadata, Topology},
-    rules::text::quoted,
+    text::quoted,
 };
 
 /// A Cluster or class, and where its text begins.

@@ -14,7 +14,7 @@ use std::{
 
 pub use super::document::{Manifest, Object, Position, Problem, documents};
 use super::{Event, Index};
-use crate::{model::ObjectKey, rules::text::object_name};
+use crate::{model::ObjectKey, text::object_name};
 
 /// Why the fleet could not be loaded from manifests: everything that is wrong with them.
 #[derive(Debug, thiserror::Error)]

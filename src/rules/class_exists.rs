@@ -4,10 +4,10 @@
 //! the same batch), but refuses *every* update of it until the class is there. Nothing can be judged against a missing
 //! class, so this rule speaks in place of the others; it warns by default.
 //!
-//! Source: checks C4 and C6, Cluster API v1.14 `core/webhooks/admission/cluster.go`.
+//! Source: Cluster API v1.14 `core/webhooks/admission/cluster.go`.
 
-use super::{Check, ClusterCase, Finding, Mode, Rule, text};
-use crate::version::KubernetesVersion;
+use super::{Check, ClusterCase, Finding, Mode, Rule};
+use crate::{text::object_name, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "class-exists",
@@ -21,7 +21,7 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
     if case.class.is_some() {
         return Vec::new();
     }
-    let problem = format!("ClusterClass {} does not exist", text::object_name(&case.class_key));
+    let problem = format!("ClusterClass {} does not exist", object_name(&case.class_key));
     let finding = Finding::new("spec.topology.classRef", problem);
     vec![if case.update {
         finding

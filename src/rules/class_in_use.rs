@@ -3,13 +3,14 @@
 //! Without the class every write of its Clusters is refused, finalizer removal included. Cluster API refuses the deletion
 //! too, against a cache.
 //!
-//! Source: check K5, Cluster API v1.1 and later, `core/webhooks/admission/clusterclass.go`; kubernetes-sigs/cluster-api#5196.
+//! Source: Cluster API v1.1 and later, `core/webhooks/admission/clusterclass.go`; kubernetes-sigs/cluster-api#5196.
 
-use super::{
-    Check, ClassCase, Finding, Mode, Rule,
+use super::{Check, ClassCase, Finding, Mode, Rule};
+use crate::{
+    fleet::SAMPLE,
+    model::Change,
     text::{clusters, names},
 };
-use crate::{fleet::SAMPLE, model::Change};
 
 pub(super) const RULE: Rule = Rule {
     name: "class-in-use",

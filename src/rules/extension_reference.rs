@@ -7,7 +7,8 @@
 //! Source: Cluster API v1.12 and later, `internal/runtime/registry`, proposal
 //! 20220414-runtime-hooks ("Registering Runtime Extensions").
 
-use super::{Check, ClassCase, Finding, Mode, Rule, text::quoted};
+use super::{Check, ClassCase, Finding, Mode, Rule};
+use crate::text::quoted;
 
 pub(super) const RULE: Rule = Rule {
     name: "extension-reference",

@@ -3,21 +3,19 @@
 //! Cluster API refuses every write of a Cluster whose version its class does not list, the removal of a finalizer
 //! included, so such a Cluster can be neither changed nor deleted. It checks the list against its Clusters on UPDATE
 //! only, one error per Cluster. A class created *after* its Clusters (their class was missing, a mere warning) can lock all
-//! of them (gap G1): so CREATE is judged as well, and all Clusters are told in one finding. Deleting Clusters count on
+//! of them: so CREATE is judged as well, and all Clusters are told in one finding. Deleting Clusters count on
 //! UPDATE, where Cluster API counts them too; before a CREATE they are locked anyway, by the missing class.
 //!
-//! Source: check K4, Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`;
+//! Source: Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`;
 //! kubernetes-sigs/cluster-api#12720, #12816.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{
-    Check, ClassCase, Finding, Mode, Rule,
-    text::{clusters, names, quoted},
-};
+use super::{Check, ClassCase, Finding, Mode, Rule};
 use crate::{
     fleet::SAMPLE,
     model::{Change, ObjectKey},
+    text::{clusters, names, quoted},
 };
 
 pub(super) const RULE: Rule = Rule {

@@ -1,15 +1,15 @@
 //! `list-order`: a class's list ascends, without a gap of a minor.
 //!
 //! Cluster API refuses a list whose neighbors descend, repeat, or skip a minor. It looks at neighbors only and ignores
-//! the major version, so a second major (gap G13) and a duplicate behind unordered build tags pass; those are warned of.
+//! the major version, so a second major and a duplicate behind unordered build tags pass; those are warned of.
 //! Only neighbors that the change brings together can deny: a list that stood before can still be repaired step by step.
 //!
-//! Source: checks K2 and K3, Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`.
+//! Source: Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`.
 
 use std::cmp::Ordering;
 
-use super::{Check, ClassCase, Finding, Mode, Rule, text::quoted};
-use crate::version::KubernetesVersion;
+use super::{Check, ClassCase, Finding, Mode, Rule};
+use crate::{text::quoted, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "list-order",

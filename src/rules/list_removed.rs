@@ -6,8 +6,9 @@
 //! Source: Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go` (no check); planner
 //! `exp/topology/desiredstate/upgrade_plan.go`.
 
-use super::{Check, ClassCase, Finding, Mode, Rule, text::clusters};
+use super::{Check, ClassCase, Finding, Mode, Rule};
 use crate::model::Change;
+use crate::text::clusters;
 
 pub(super) const RULE: Rule = Rule {
     name: "list-removed",

@@ -2,13 +2,13 @@
 //!
 //! Cluster API parses entries leniently but a Cluster's version strictly, and membership is equality of bytes. So
 //! `1.31.0`, `v1.31` or ` v1.31.0` are admitted, and no Cluster can ever choose them; as an intermediate hop they are
-//! handed to the control plane provider as they stand, which refuses most (gap G12). Entries that even the lenient
+//! handed to the control plane provider as they stand, which refuses most. Entries that even the lenient
 //! parser refuses are denied, as Cluster API does; the rest is a warning.
 //!
-//! Source: check K1, Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`.
+//! Source: Cluster API v1.12 and later, `core/webhooks/admission/clusterclass.go`.
 
-use super::{Check, ClassCase, Finding, Mode, Rule, text::quoted};
-use crate::version::KubernetesVersion;
+use super::{Check, ClassCase, Finding, Mode, Rule};
+use crate::{text::quoted, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "list-syntax",

@@ -14,7 +14,6 @@ mod list_covers_clusters;
 mod list_order;
 mod list_removed;
 mod list_syntax;
-pub mod text;
 mod version_listed;
 mod version_not_lowered;
 mod version_syntax;

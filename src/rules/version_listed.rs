@@ -3,16 +3,17 @@
 //! Membership is equality of bytes, as in Cluster API: an entry `1.31.0` is not `v1.31.0`. The *new* class decides, so a
 //! rebase to a class without the version is refused even if the version stays.
 //!
-//! Source: check C5, Cluster API v1.12 and later, `core/webhooks/admission/cluster.go` (there on every write, here only
+//! Source: Cluster API v1.12 and later, `core/webhooks/admission/cluster.go` (there on every write, here only
 //! when version or class change, so that a Cluster whose class shrank can still be labelled and deleted).
 
 use std::cmp::Ordering;
 
-use super::{
-    Check, ClusterCase, Finding, Mode, Rule,
+use super::{Check, ClusterCase, Finding, Mode, Rule};
+use crate::{
+    fleet::ClassEntry,
     text::{object_name, quoted},
+    version::KubernetesVersion,
 };
-use crate::{fleet::ClassEntry, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "version-listed",

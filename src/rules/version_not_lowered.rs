@@ -1,17 +1,17 @@
 //! `version-not-lowered`: an update never lowers a Cluster's version.
 //!
 //! Cluster API compares major, minor and patch only. A lower pre-release or a lower ordered build tag passes its webhook,
-//! and then its planner, which insists on ascending steps, can never get there (gap G8): `v1.31.0` to `v1.31.0-rc.1`,
+//! and then its planner, which insists on ascending steps, can never get there: `v1.31.0` to `v1.31.0-rc.1`,
 //! `+b.2` to `+b.1`. An extension can plan around an ordered build tag (by way of an unordered one), but around nothing
 //! else, since every step of its plan is held to ascend by precedence.
 //!
-//! Source: check C8, Cluster API v1.11 and later, `core/webhooks/admission/cluster.go`; planner validation in
+//! Source: Cluster API v1.11 and later, `core/webhooks/admission/cluster.go`; planner validation in
 //! `exp/topology/desiredstate/upgrade_plan.go`.
 
 use std::cmp::Ordering;
 
-use super::{Check, ClusterCase, Finding, Mode, Rule, text::quoted};
-use crate::version::KubernetesVersion;
+use super::{Check, ClusterCase, Finding, Mode, Rule};
+use crate::{text::quoted, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "version-not-lowered",

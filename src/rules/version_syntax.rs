@@ -4,10 +4,10 @@
 //! (`v1.30.0_a`), which then fail wherever the version is parsed. A missing `v` is put in front by Cluster API's
 //! defaulting webhook, so every rule here reads the version with it.
 //!
-//! Source: check C3, Cluster API v1.14 `core/webhooks/admission/cluster.go`, `util/version`.
+//! Source: Cluster API v1.14 `core/webhooks/admission/cluster.go`, `util/version`.
 
-use super::{Check, ClusterCase, Finding, Mode, Rule, text::quoted};
-use crate::version::KubernetesVersion;
+use super::{Check, ClusterCase, Finding, Mode, Rule};
+use crate::{text::quoted, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "version-syntax",

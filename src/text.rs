@@ -1,4 +1,4 @@
-//! How findings name things: user text is bounded and cannot break out of its line, and lists of names stay short.
+//! How texts name things: what a user wrote is bounded and cannot break out of its line, and lists of names stay short.
 
 use std::{borrow::Cow, fmt::Write};
 
