@@ -141,13 +141,21 @@ fn what(request: &Value) -> String {
             ("version", topology["version"].as_str().map(ToOwned::to_owned)),
             ("class", topology["classRef"]["name"].as_str().map(ToOwned::to_owned)),
             ("kubernetesVersions", list),
+            (
+                "extension",
+                object["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"].as_str().map(Into::into),
+            ),
+            (
+                "finalizers",
+                object["metadata"]["finalizers"].as_array().map(|list| Value::from(list.clone()).to_string()),
+            ),
             ("labels", object["metadata"]["labels"].as_object().map(|labels| Value::from(labels.clone()).to_string())),
         ]
     };
     let (old, new) = (facts(&request["oldObject"]), facts(&request["object"]));
-    let created = request["oldObject"].is_null();
-    let changes = old.into_iter().zip(new).filter(|(old, new)| old.1 != new.1 && new.1.is_some()).map(|(old, new)| {
-        let (name, new) = (new.0, new.1.unwrap_or_default());
+    let (created, deleted) = (request["oldObject"].is_null(), request["object"].is_null());
+    let changes = old.into_iter().zip(new).filter(|(old, new)| old.1 != new.1 && !deleted).map(|(old, new)| {
+        let (name, new) = (new.0, new.1.unwrap_or_else(|| "none".to_owned()));
         match old.1 {
             Some(old) if !created => format!("{name} {old} -> {new}"),
             _ => format!("{name} {new}"),

@@ -1,6 +1,15 @@
 //! The docs keep up with the code: every rule has its page, with what the code says of it.
 
-use capi_version_guard::rules::{Mode, RULES};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+
+use capi_version_guard::{
+    fleet::{Fleet, manifests},
+    model::{Cluster, ClusterClass},
+    review::{self, Question},
+    rules::{Mode, RULES},
+    server::judge::Judge,
+    verdict::Modes,
+};
 
 fn read(path: &str) -> String {
     let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -38,4 +47,57 @@ fn every_rule_has_its_page_and_no_page_is_left_over() {
     }
     let pages = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules")).unwrap().count();
     assert_eq!(pages, RULES.len() + 1);
+}
+
+/// What the example fleet's verdicts say, denials and warnings, of all example reviews.
+fn said() -> BTreeSet<String> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let fleet = Fleet::from(manifests::load(&examples.join("fleet")).unwrap());
+    let judge = Judge::new(Arc::new(fleet), None, Modes::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut said = BTreeSet::new();
+    for entry in std::fs::read_dir(examples.join("reviews")).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        let judgement = match review::parse::<Cluster>(&bytes).unwrap().question {
+            Question::Judge(change) => runtime.block_on(judge.cluster(&change, false, deadline)),
+            _ => match review::parse::<ClusterClass>(&bytes).unwrap().question {
+                Question::Judge(change) => runtime.block_on(judge.class(&change, false, deadline)),
+                _ => panic!("a review of neither kind"),
+            },
+        };
+        let verdict = judgement.unwrap().verdict;
+        said.extend(verdict.warning_texts());
+        said.insert(verdict.message());
+    }
+    said
+}
+
+/// The texts that a page shows as kubectl prints them: a prompt's output, lines joined.
+fn shown(page: &str) -> Vec<String> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let outputs = blocks.filter(|block| block.contains("Error from server") || block.contains("Warning: "));
+    outputs
+        .map(|block| {
+            let lines =
+                block.lines().skip_while(|line| !(line.starts_with("Error from") || line.starts_with("Warning: ")));
+            let text = lines.collect::<Vec<_>>().join(" ");
+            let (_, message) = text.split_once("denied the request: ").or(text.split_once("Warning: ")).unwrap();
+            message.trim().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn every_text_that_the_docs_show_is_what_the_example_fleet_is_told() {
+    let said = said();
+    let mut pages: Vec<_> = RULES.iter().map(|rule| format!("docs/rules/{}.md", rule.name)).collect();
+    pages.push("README.md".to_owned());
+    for page in pages {
+        let shown = shown(&read(&page));
+        assert!(!shown.is_empty(), "{page} shows no text");
+        for text in shown {
+            assert!(said.contains(&text), "{page} shows what nobody is told: {text}\nit is:\n{said:#?}");
+        }
+    }
 }

@@ -123,12 +123,15 @@ fn split(text: &str) -> impl Iterator<Item = (u64, &str)> {
 }
 
 /// The files are the user's own, and large: only what a few lines could blow up (aliases, nesting) stays bounded.
+///
+/// A level of nesting costs tens of kilobytes of stack in a debug build. Cluster API's deepest resource definitions have
+/// 31 levels.
 fn options() -> Options {
     let budget = serde_saphyr::budget! {
         max_events: usize::MAX,
         max_nodes: usize::MAX,
         max_total_scalar_bytes: usize::MAX,
-        max_depth: 128,
+        max_depth: 64,
         max_merge_keys: usize::MAX,
         enforce_alias_anchor_ratio: false,
     };
@@ -417,22 +420,22 @@ impl Reader<'_> {
     fn metadata(&mut self, found: Field<WireMetadata>, object: Location) -> Metadata {
         let at = found.as_ref().map_or(object, |found| found.referenced);
         let mut metadata = Metadata::default();
+        let before = self.found.len();
         if let Some(found) = self.map("metadata", found) {
             let WireMetadata { name, generate_name, namespace, uid, resource_version, deletion_timestamp, annotations } =
                 found;
             let at = name.as_ref().map_or(at, |name| name.referenced);
-            let not_text = name.as_ref().is_some_and(|name| !matches!(name.value, Value::Text(_)));
             metadata.name = self.text("metadata.name", name);
+            if metadata.name.is_empty() && self.found.len() == before {
+                self.problem(at, "metadata.name: is missing".to_owned());
+            }
             metadata.generate_name = self.text("metadata.generateName", generate_name);
             metadata.namespace = self.text("metadata.namespace", namespace);
             metadata.uid = self.text("metadata.uid", uid);
             metadata.resource_version = self.text("metadata.resourceVersion", resource_version);
             metadata.deleting = deletion_timestamp.is_some();
             metadata.annotations = self.map("metadata.annotations", annotations).unwrap_or_default();
-            if metadata.name.is_empty() && !not_text {
-                self.problem(at, "metadata.name: is missing".to_owned());
-            }
-        } else {
+        } else if self.found.len() == before {
             self.problem(at, "metadata.name: is missing".to_owned());
         }
         if metadata.namespace.is_empty() {

@@ -7,6 +7,7 @@
 //! Source: checks C4 and C6, Cluster API v1.14 `core/webhooks/admission/cluster.go`.
 
 use super::{Check, ClusterCase, Finding, Mode, Rule, text};
+use crate::version::KubernetesVersion;
 
 pub(super) const RULE: Rule = Rule {
     name: "class-exists",
@@ -27,7 +28,10 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
             .because("Cluster API refuses every update of this Cluster until it does")
             .way_out("create the class first")
     } else {
-        let version = text::quoted(&case.version);
-        finding.way_out(format!("nothing is created until it does, and its list has to carry {version}"))
+        let nothing = "nothing is created until it does";
+        match KubernetesVersion::parse_strict(&case.version) {
+            Ok(version) => finding.way_out(format!("{nothing}, and its list has to carry {version}")),
+            Err(_) => finding.way_out(nothing),
+        }
     }]
 }

@@ -28,10 +28,12 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
             Err(error) => Finding::new(field, format!("{} is not a version: {error}", quoted(entry)))
                 .way_out("write it as in v1.30.4")
                 .introduced(!case.had(entry)),
-            Ok(meant) => Finding::new(field, format!("no Cluster can name {}", quoted(entry)))
-                .because("a Cluster's version is v<major>.<minor>.<patch> with all its parts")
-                .way_out(format!("write {}", quoted(&meant.to_string())))
-                .warning_only(),
+            Ok(meant) => {
+                let form = "a Cluster's version is v<major>.<minor>.<patch> with all its parts";
+                Finding::new(field, format!("no Cluster can name {}: {form}", quoted(entry)))
+                    .way_out(format!("write {}", quoted(&meant.to_string())))
+                    .warning_only()
+            }
         }
     });
     findings.collect()

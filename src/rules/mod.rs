@@ -120,6 +120,12 @@ impl Finding {
         Self { introduced: false, ..self }
     }
 
+    /// Marks what the Cluster's annotation lets pass, in Cluster API too.
+    fn skipped(self) -> Self {
+        let annotation = annotation::DISABLE_UPDATE_VERSION_CHECK;
+        self.way_out(format!("not denied because of the annotation {annotation}")).warning_only()
+    }
+
     fn introduced(self, introduced: bool) -> Self {
         Self { introduced, ..self }
     }
@@ -190,10 +196,9 @@ impl<'a> ClusterCase<'a> {
         });
         let skips = self.skips_transition_rules();
         let told = checks.flat_map(|(rule, check)| {
-            check(self).into_iter().map(move |finding| Finding {
-                rule: rule.name,
-                introduced: finding.introduced && !(rule.transition && skips),
-                ..finding
+            check(self).into_iter().map(move |finding| {
+                let finding = Finding { rule: rule.name, ..finding };
+                if rule.transition && skips && finding.introduced { finding.skipped() } else { finding }
             })
         });
         told.collect()

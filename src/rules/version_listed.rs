@@ -27,9 +27,9 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
     if class.carries(&case.version) {
         return Vec::new();
     }
-    let version = quoted(&case.version);
     let class_name = object_name(&case.class_key);
     if !case.version_changed() {
+        let version = quoted(&case.version);
         let problem = format!(
             "ClusterClass {class_name} does not list {version}, the version of this Cluster, in spec.kubernetesVersions"
         );
@@ -37,16 +37,50 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
             .unwrap_or_else(|| format!("choose a class that lists it, or add {version} to this one first"));
         return vec![Finding::new("spec.topology.classRef", problem).way_out(way_out)];
     }
-    let problem = format!("{version} is not in spec.kubernetesVersions of ClusterClass {class_name}");
+    let wanted = KubernetesVersion::parse_strict(&case.version).ok();
+    // What is no version is shown as it was written, without the v that was put in front.
+    let shown = quoted(if wanted.is_some() { &case.version } else { &case.topology.version });
+    let problem = format!("{shown} is not in spec.kubernetesVersions of ClusterClass {class_name}");
     let way_out = misspelt(class, &case.version).unwrap_or_else(|| {
-        let add = format!("add {version} to the class");
-        match neighbors(class, case) {
-            (Some(below), Some(above)) => format!("choose {below} or {above}, or {add}"),
-            (Some(one), None) | (None, Some(one)) => format!("choose {one}, or {add}"),
-            (None, None) => add,
+        let floor = Floor::of(case);
+        // Neither what is no version nor what lies below the current one is of any use in the class.
+        let useful = wanted.is_some_and(|wanted| floor.allows(&wanted));
+        let add = useful.then(|| format!("add {shown} to the class"));
+        let nearest = neighbors(class, &case.version, &floor);
+        match (nearest.as_slice(), add) {
+            ([], Some(add)) => add,
+            ([], None) => "choose a version that it lists".to_owned(),
+            (nearest, Some(add)) => format!("choose {}, or {add}", nearest.join(" or ")),
+            (nearest, None) => format!("choose {}", nearest.join(" or ")),
         }
     });
     vec![Finding::new("spec.topology.version", problem).way_out(way_out)]
+}
+
+/// What the Cluster may not go below.
+struct Floor {
+    /// The current version; none on CREATE, or where transitions are not judged.
+    current: Option<KubernetesVersion>,
+    /// Whether staying at the current version is an answer: it is to a change of class.
+    may_stay: bool,
+}
+
+impl Floor {
+    fn of(case: &ClusterCase<'_>) -> Self {
+        let old = case.old.as_ref().filter(|_| !case.skips_transition_rules());
+        let current = old.and_then(|old| KubernetesVersion::parse_strict(&old.version).ok());
+        Self { current, may_stay: case.old.as_ref().is_some_and(|old| old.class_key != case.class_key) }
+    }
+
+    fn allows(&self, version: &KubernetesVersion) -> bool {
+        let Some(current) = &self.current else { return true };
+        match version.cmp_with_build(current) {
+            Some(Ordering::Less) => false,
+            Some(Ordering::Equal) => self.may_stay,
+            // Build tags without an order lie side by side.
+            Some(Ordering::Greater) | None => true,
+        }
+    }
 }
 
 /// The way out where the class means the version but spells it as no Cluster can.
@@ -63,17 +97,17 @@ fn misspelt(class: &ClassEntry, version: &str) -> Option<String> {
     ))
 }
 
-/// The nearest entries below and above the wanted version that the Cluster could name, none lower than what it has.
-fn neighbors<'a>(class: &'a ClassEntry, case: &ClusterCase<'_>) -> (Option<&'a str>, Option<&'a str>) {
-    let Ok(wanted) = KubernetesVersion::parse_strict(&case.version) else { return (None, None) };
-    let floor = case.old.as_ref().and_then(|old| KubernetesVersion::parse_strict(&old.version).ok());
+/// The nearest entries below and above the wanted version that the Cluster could name.
+fn neighbors<'a>(class: &'a ClassEntry, wanted: &str, floor: &Floor) -> Vec<&'a str> {
+    // Also for what is no version but can be read as one: `v1.33`.
+    let Ok(wanted) = KubernetesVersion::parse_lenient(wanted) else { return Vec::new() };
     let (mut below, mut above) = (None::<(&str, KubernetesVersion)>, None::<(&str, KubernetesVersion)>);
     for entry in &class.versions {
         let Ok(listed) = KubernetesVersion::parse_strict(entry) else { continue };
-        if floor.as_ref().is_some_and(|floor| listed.cmp_precedence(floor) != Ordering::Greater) {
+        if !floor.allows(&listed) {
             continue;
         }
-        // Unordered build tags of one version count as above: the Cluster may move to them.
+        // Other build tags of the wanted version count as above.
         if listed.cmp_precedence(&wanted) == Ordering::Less {
             if below.as_ref().is_none_or(|(_, best)| listed.cmp_precedence(best) == Ordering::Greater) {
                 below = Some((entry, listed));
@@ -82,5 +116,5 @@ fn neighbors<'a>(class: &'a ClassEntry, case: &ClusterCase<'_>) -> (Option<&'a s
             above = Some((entry, listed));
         }
     }
-    (below.map(|(entry, _)| entry), above.map(|(entry, _)| entry))
+    [below, above].into_iter().flatten().map(|(entry, _)| entry).collect()
 }

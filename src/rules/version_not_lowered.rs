@@ -33,7 +33,7 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
     let reason = if to.cmp_release(&from) == Ordering::Less {
         "Cluster API does not downgrade"
     } else if to.cmp_precedence(&from) == Ordering::Less {
-        "Cluster API admits a lower pre-release but has no plan that leads down to it"
+        "what follows the - is a pre-release: Cluster API admits a lower one but has no plan that leads down to it"
     } else if to.cmp_with_build(&from) == Some(Ordering::Less) && !extension_plans {
         "Cluster API admits a lower build tag but has no plan that leads down to it"
     } else {
