@@ -7,7 +7,9 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 24
 
 demo: ## serve an example fleet on loopback, send reviews as an API server would, and show the verdicts
-	@cargo build --quiet && cargo run --quiet --example demo
+	@# Both in one build: two would compile the dependencies twice, with other features.
+	@cargo build --bin capi-version-guard --example demo
+	@cargo run --quiet --example demo
 
 test: ## all tests, with a real etcd, kube-apiserver and kubectl (built on the first run)
 	cargo test --all-targets

@@ -108,9 +108,9 @@ fn play<T: Clone, O>(
 ) {
     let event = |world: &mut World<T>, key: ObjectKey, change| match change {
         Missed::Apply(object) => {
-            let made = make(&key, &object);
+            let event = Event::Applied(make(&key, &object));
             world.insert(key, Some(object));
-            Event::Applied(made)
+            event
         }
         Missed::Delete => {
             world.remove(&key);
@@ -132,14 +132,15 @@ fn play<T: Clone, O>(
             Step::Spoil(key) => (key, Missed::Spoil),
             Step::Relist(Relist { broken_off, missed, during }) => {
                 let before = world.clone();
-                for (key, change) in missed {
-                    event(world, key, change);
-                }
                 for objects in broken_off {
                     handle(Event::Restarted, Some(&before));
-                    for (key, object) in world.iter().take(objects) {
+                    for (key, object) in before.iter().take(objects) {
                         handle(listed(key, object), Some(&before));
                     }
+                }
+                // After the lists that broke off: they name what the complete one does not, and it has to win.
+                for (key, change) in missed {
+                    event(world, key, change);
                 }
                 handle(Event::Restarted, Some(&before));
                 for (key, object) in world.iter() {
@@ -282,18 +283,21 @@ proptest! {
             (key.clone(), state)
         };
         let overlay = Overlay(newer.iter().map(state).collect());
+        for class in class_keys() {
+            let clusters = index.clusters.objects();
+            let mut expected = clusters.users(&class, &overlay);
+            expected.versions.iter_mut().filter(|used| &*used.version != "v1.30.0").for_each(|used| used.sample.clear());
+            prop_assert_eq!(clusters.users_naming(&class, &overlay, |version| version == "v1.30.0"), expected);
+        }
         let overlaid: Vec<Users> =
             class_keys().map(|class| index.clusters.objects().users(&class, &overlay)).collect();
         for (key, wanted) in newer {
-            match wanted {
-                Some(wanted) => {
-                    index.clusters.handle(Event::Applied(cluster(&key, &wanted)));
-                    world.insert(key, Some(wanted));
-                }
-                None => {
-                    index.clusters.handle(Event::Deleted(key.clone()));
-                    world.remove(&key);
-                }
+            if let Some(wanted) = wanted {
+                index.clusters.handle(Event::Applied(cluster(&key, &wanted)));
+                world.insert(key, Some(wanted));
+            } else {
+                index.clusters.handle(Event::Deleted(key.clone()));
+                world.remove(&key);
             }
         }
         for (class, overlaid) in class_keys().zip(overlaid) {

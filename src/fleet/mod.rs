@@ -1,7 +1,7 @@
 //! The fleet: which Cluster uses which class at which version.
 //!
-//! `index` is a pure fold of events into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files, whose text
-//! `document` reads) feed it.
+//! `index` is a pure fold of events into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files,
+//! read by `document`) feed it.
 
 mod document;
 mod index;
