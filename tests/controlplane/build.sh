@@ -24,7 +24,10 @@ kubernetes=$(sed -n 's|^\tk8s.io/kubernetes v\([0-9.]*\).*|\1|p' go.mod)
 key=$(cat go.mod go.sum build.sh | sha256sum | cut -c1-16)
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
   for program in etcd kube-apiserver kubectl; do
-    [[ -x $KUBEBUILDER_ASSETS/$program ]] || { say "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, which has no $program"; exit 1; }
+    if [[ ! -x $KUBEBUILDER_ASSETS/$program ]]; then
+      say "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, which has no $program"
+      exit 1
+    fi
   done
   key+=-$(realpath "$KUBEBUILDER_ASSETS" | sha256sum | cut -c1-8)
 fi
@@ -39,7 +42,9 @@ fi
 
 if ! command -v go >/dev/null; then
   say "Go is needed to build etcd, kube-apiserver and kubectl for the tests, and it is not on the PATH."
-  say "Install it with: curl -fsSL https://go.dev/dl/go1.26.8.linux-\$(uname -m | sed 's/x86_64/amd64/;s/aarch64/arm64/').tar.gz | sudo tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin"
+  case $(uname -m) in x86_64) machine=amd64 ;; aarch64) machine=arm64 ;; *) machine=$(uname -m) ;; esac
+  archive=https://go.dev/dl/go$(sed -n 's/^go //p' go.mod).linux-$machine.tar.gz
+  say "Install it with: curl -fsSL $archive | sudo tar -C /usr/local -xz; PATH=\$PATH:/usr/local/go/bin"
   exit 1
 fi
 
@@ -57,7 +62,8 @@ trap 'rm -rf "$new"' EXIT
 # Without gitVersion kubectl prints an error, and Cluster API's manager refuses the server.
 minor=${kubernetes#*.}
 version=k8s.io/component-base/version
-ldflags="-s -w -X $version.gitVersion=v$kubernetes -X $version.gitMajor=${kubernetes%%.*} -X $version.gitMinor=${minor%%.*}"
+ldflags="-s -w -X $version.gitVersion=v$kubernetes"
+ldflags+=" -X $version.gitMajor=${kubernetes%%.*} -X $version.gitMinor=${minor%%.*}"
 
 build() { # <package> <program>
   say "building $2 from $1 ..."

@@ -17,8 +17,8 @@ use openssl::{
     },
 };
 
-/// Writes `ca.crt`, `tls.crt` and `tls.key` (for localhost and 127.0.0.1), and `sa.key` and `sa.pub` for the API server's
-/// tokens, into `directory`.
+/// Writes `ca.crt`, `tls.crt` and `tls.key` (for localhost and 127.0.0.1), and `sa.key` and `sa.pub` for the API
+/// server's tokens, into `directory`.
 pub fn write(directory: &Path) -> Result<()> {
     let ca_key = key()?;
     let mut ca = builder("capi-version-guard e2e CA", &ca_key)?;

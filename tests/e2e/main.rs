@@ -1,9 +1,9 @@
 //! The built webhook behind a real kube-apiserver, changed with a real kubectl.
 //!
 //! The scenarios are data, in `tests/cases/e2e`. What they are given is created before the webhook is installed; then
-//! webhook-config is applied, and the scenarios run. Besides the webhook itself a second one runs, the shadow: it is asked
-//! about *everything*, and so shows that the conditions of webhook-config keep back what the webhook's own ratchet would
-//! let pass, and nothing else.
+//! webhook-config is applied, and the scenarios run. Besides the webhook itself a second one runs, the shadow: it is
+//! asked about *everything*, and so shows that the conditions of webhook-config keep back what the webhook's own ratchet
+//! would let pass, and nothing else.
 //!
 //! The control plane is built by `tests/controlplane/build.sh` when it is not there. If that fails, the test fails.
 #![allow(missing_docs, reason = "nobody depends on a test")]

@@ -44,9 +44,9 @@ impl Process {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(args).envs(env.iter().copied());
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        let (done, spawned) = mpsc::channel();
+        let (done, child) = mpsc::channel();
         spawner.send((command, done)).ok().context("the thread that starts programs has ended")?;
-        let child = spawned.recv()?.with_context(|| format!("failed to start {name} by setpriv (of util-linux)"))?;
+        let child = child.recv()?.with_context(|| format!("failed to start {name} by setpriv (of util-linux)"))?;
         Ok(Self { name, child, log: log.to_owned() })
     }
 
@@ -61,7 +61,7 @@ impl Process {
                 bail!("{} ended with {status} before it was {what}:\n{}", self.name, self.last_lines());
             }
             ensure!(
-                start.elapsed() < Duration::from_secs(60),
+                start.elapsed() < Duration::from_mins(1),
                 "{} is not {what} after 60 s:\n{}",
                 self.name,
                 self.last_lines()

@@ -188,8 +188,8 @@ fn execute(line: &str, directory: &Path, programs: &Path) -> Result<(i32, String
 /// The conditions of webhook-config and the ratchet of the program draw the same line. The guard was called through the
 /// conditions, the shadow without them.
 ///
-/// Both take a class's new extension for a change, but the verdict on it rests on the request alone, as the ratchet's own
-/// does; so of such an update the shadow cannot tell.
+/// Both take a class's new extension for a change, but the verdict on it rests on the request alone, as the ratchet's
+/// own does; so of such an update the shadow cannot tell.
 fn disagreement(guard: &[VerdictLine], shadow: &[VerdictLine]) -> Option<String> {
     let on_request_alone = |line: &&VerdictLine| line.basis == "request";
     let is_class_update = |line: &&VerdictLine| line.resource == "clusterclasses" && line.operation == "UPDATE";
