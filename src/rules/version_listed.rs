@@ -50,7 +50,10 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
         let nearest = neighbors(class, &case.version, &floor);
         match (nearest.as_slice(), add) {
             ([], Some(add)) => add,
-            ([], None) => "choose a version that it lists".to_owned(),
+            ([], None) => match &floor.current {
+                Some(current) => format!("the class lists no version above {current}"),
+                None => "choose a version that it lists".to_owned(),
+            },
             (nearest, Some(add)) => format!("choose {}, or {add}", nearest.join(" or ")),
             (nearest, None) => format!("choose {}", nearest.join(" or ")),
         }
@@ -75,11 +78,12 @@ impl Floor {
 
     fn allows(&self, version: &KubernetesVersion) -> bool {
         let Some(current) = &self.current else { return true };
-        match version.cmp_with_build(current) {
-            Some(Ordering::Less) => false,
-            Some(Ordering::Equal) => self.may_stay,
-            // Build tags without an order lie side by side.
-            Some(Ordering::Greater) | None => true,
+        match version.cmp_precedence(current) {
+            Ordering::Less => false,
+            // Cluster API's planner passes over entries of a list that differ in the build tag alone, so there is no way to
+            // them (v1.13 and later).
+            Ordering::Equal => self.may_stay && version.same_text(current),
+            Ordering::Greater => true,
         }
     }
 }

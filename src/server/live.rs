@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::{Api, Client, Config};
 use tokio::{runtime::Handle, time::Instant};
 
+use super::chain;
 use crate::{
     fleet::watch::{Kind, Watched},
     model::ObjectKey,
@@ -63,7 +64,7 @@ impl Live {
         match tokio::time::timeout_at(deadline, read).await {
             Err(_) => Err(failed("the API server did not answer in time".to_owned())),
             Ok(Err(error)) => Err(failed(error.to_string())),
-            Ok(Ok(Err(error))) => Err(failed(error.to_string())),
+            Ok(Ok(Err(error))) => Err(failed(chain(&error))),
             Ok(Ok(Ok(None))) => Ok(None),
             Ok(Ok(Ok(Some(watched)))) => watched.object.map(Some).map_err(failed),
         }

@@ -298,10 +298,10 @@ fn critical<E: std::error::Error + Send + Sync + 'static>(
     .boxed_local()
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one line. Some libraries name the cause in the text already; it is not told twice.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 
 impl Bound {
