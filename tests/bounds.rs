@@ -93,10 +93,11 @@ proptest! {
             None => Change::Create(class(&new)),
         };
         if let Some(case) = ClassCase::of(&change) {
-            bounded("ClusterClass", "q", &ClassCase { users: users(&used), ..case }.findings())?;
+            bounded("ClusterClass", "q", &case.with_users(users(&used)).findings())?;
         }
         let delete = Change::Delete(class(&new));
-        bounded("ClusterClass", "q", &ClassCase { change: &delete, users: users(&used) }.findings())?;
+        let case = ClassCase::of(&delete).expect("a deletion is judged");
+        bounded("ClusterClass", "q", &case.with_users(users(&used)).findings())?;
     }
 
     #[test]
@@ -154,7 +155,7 @@ proptest! {
         let outside: Vec<_> = used.into_iter().filter(|(version, _)| !old.contains(version)).collect();
         let change = Change::Update { old: class(&old), new: class(&new) };
         let Some(case) = ClassCase::of(&change) else { return Ok(()) };
-        let findings = ClassCase { users: users(&outside), ..case }.findings();
+        let findings = case.with_users(users(&outside)).findings();
         prop_assert!(!findings.iter().any(|finding| finding.rule == "list-covers-clusters" && finding.introduced));
     }
 }

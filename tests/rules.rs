@@ -163,7 +163,7 @@ fn judge(case: &Case) -> Option<Verdict> {
             } else {
                 asked.users.clone()
             };
-            let findings = ClassCase { users, ..asked }.findings();
+            let findings = asked.with_users(users).findings();
             Some(Verdict::new("ClusterClass", &change.object().key(), findings, &modes))
         }
         _ => panic!("{}: a case is of a cluster or of a class", case.name),

@@ -52,12 +52,6 @@ impl ClusterClass {
         &self.spec.kubernetes_versions
     }
 
-    /// Whether a Cluster of this class may name `version`: byte for byte in the list, or there is no list.
-    #[must_use]
-    pub fn carries(&self, version: &str) -> bool {
-        self.versions().is_empty() || self.versions().iter().any(|listed| listed == version)
-    }
-
     /// `spec.upgrade.external.generateUpgradePlanExtension`: the handler that plans upgrades in the list's place.
     #[must_use]
     pub fn extension(&self) -> Option<&str> {

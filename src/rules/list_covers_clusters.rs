@@ -38,12 +38,15 @@ struct Missing<'a> {
 
 fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     // A class without a list carries every version.
-    let Some(new) = case.change.new().filter(|new| !new.versions().is_empty()) else { return Vec::new() };
+    if case.change.new().is_none_or(|new| new.versions().is_empty()) {
+        return Vec::new();
+    }
+    let (old_list, new_list) = &case.lists;
     let created = matches!(case.change, Change::Create(_));
     let (mut brought, mut stood) = (BTreeMap::new(), BTreeMap::new());
     let used = case.users.versions.iter().filter(|used| !(created && used.deleting));
-    for used in used.filter(|used| !new.carries(&used.version)) {
-        let covered = case.change.old().is_none_or(|old| old.carries(&used.version));
+    for used in used.filter(|used| !new_list.carries(&used.version)) {
+        let covered = old_list.carries(&used.version);
         let group: &mut BTreeMap<&str, Missing<'_>> = if covered { &mut brought } else { &mut stood };
         let missing = group.entry(&used.version).or_default();
         missing.count += used.clusters;

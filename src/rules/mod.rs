@@ -18,7 +18,7 @@ mod version_listed;
 mod version_not_lowered;
 mod version_syntax;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     fleet::{ClassEntry, Users},
@@ -205,12 +205,28 @@ impl<'a> ClusterCase<'a> {
 }
 
 /// A class change that has to be judged, and who uses the class.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ClassCase<'a> {
     /// The change.
     pub change: &'a Change<ClusterClass>,
+    /// The lists before and after the change, to ask for many versions what they carry.
+    lists: (List<'a>, List<'a>),
     /// The Clusters that refer to the class; empty unless [`needs_users`](Self::needs_users).
     pub users: Users,
+}
+
+/// The versions that a class carries: all of them without a list.
+#[derive(Clone, Debug)]
+struct List<'a>(HashSet<&'a str>);
+
+impl<'a> List<'a> {
+    fn of(class: Option<&'a ClusterClass>) -> Self {
+        Self(class.into_iter().flat_map(ClusterClass::versions).map(String::as_str).collect())
+    }
+
+    fn carries(&self, version: &str) -> bool {
+        self.0.is_empty() || self.0.contains(version)
+    }
 }
 
 impl<'a> ClassCase<'a> {
@@ -224,7 +240,13 @@ impl<'a> ClassCase<'a> {
         {
             return None;
         }
-        Some(Self { change, users: Users::default() })
+        Some(Self { change, lists: (List::of(change.old()), List::of(change.new())), users: Users::default() })
+    }
+
+    /// The same case with the Clusters that refer to the class.
+    #[must_use]
+    pub fn with_users(&self, users: Users) -> Self {
+        Self { users, ..self.clone() }
     }
 
     /// Whether a rule asks who uses the class. A class that is created without a list, or changes its extension alone,
@@ -241,12 +263,12 @@ impl<'a> ClassCase<'a> {
     /// Whether a rule names the Clusters that use this version.
     #[must_use]
     pub fn names_users_of(&self, version: &str) -> bool {
-        self.change.new().is_none_or(|new| !new.carries(version))
+        self.change.new().is_none() || !self.lists.1.carries(version)
     }
 
     /// Whether the class was there before and had this entry in its list.
     fn had(&self, entry: &str) -> bool {
-        self.change.old().is_some_and(|old| old.versions().iter().any(|listed| listed == entry))
+        self.lists.0.0.contains(entry)
     }
 
     /// Runs the classes' rules.

@@ -14,7 +14,7 @@ use super::{
     recent::Recent,
 };
 use crate::{
-    fleet::{ClassEntry, ClusterState, Fleet, Overlay, Users},
+    fleet::{ClassEntry, ClusterState, Fleet, Overlay},
     model::{Change, Cluster, ClusterClass, ObjectKey},
     review::Judged,
     rules::{ClassCase, ClusterCase, Finding},
@@ -163,7 +163,7 @@ impl Judge {
         let Some(case) = ClassCase::of(change) else { return Ok(Self::undisputed()) };
         let key = change.object().key();
         let judgement = if case.needs_users() {
-            self.class_with_users(change, &key, deadline).await?
+            self.class_with_users(&case, &key, deadline).await?
         } else {
             let verdict = Verdict::new(ClusterClass::KIND, &key, case.findings(), &self.modes);
             Judgement { verdict, basis: Basis::Request, staleness: None }
@@ -176,7 +176,7 @@ impl Judge {
 
     async fn class_with_users(
         &self,
-        change: &Change<ClusterClass>,
+        case: &ClassCase<'_>,
         key: &ObjectKey,
         deadline: Instant,
     ) -> Result<Judgement, Unavailable> {
@@ -195,10 +195,9 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let case = ClassCase { change, users: Users::default() };
             let named = |version: &str| case.names_users_of(version);
             let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
-            let findings = ClassCase { users, ..case }.findings();
+            let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };
         let mut said = verdict(&newer);
