@@ -80,7 +80,10 @@ pub enum ParseReviewError {
     #[error("failed to decode the request as an AdmissionReview")]
     Decode(#[from] serde_json::Error),
     /// Another kind of JSON object.
-    #[error("failed to read the request: it is {kind} of {api_version}, not AdmissionReview of admission.k8s.io/v1")]
+    #[error(
+        "failed to read the request: its kind is {kind:?} and its apiVersion {api_version:?}, not \"AdmissionReview\" and \
+         \"admission.k8s.io/v1\""
+    )]
     Kind {
         /// Its apiVersion.
         api_version: String,

@@ -18,8 +18,8 @@ use crate::{
 pub fn reviews(table: &mut Table, ours: Server, fixed: Server) {
     let sizes = [
         ("Cluster", "/validate/clusters", reviews::cluster(), 4_000, [1.5, 2.5]),
-        ("ClusterClass", "/validate/clusterclasses", reviews::class("class-0", 34_000), 3_000, [2.0, 2.5]),
-        ("ClusterClass", "/validate/clusterclasses", reviews::class("class-0", 2_000_000), 200, [2.0, 2.5]),
+        ("ClusterClass", "/validate/clusterclasses", reviews::class("class-0", 34_600), 3_000, [2.0, 2.5]),
+        ("ClusterClass", "/validate/clusterclasses", reviews::class("class-0", 2_240_000), 200, [2.0, 2.5]),
     ];
     for (kind, path, body, calls, [latency, throughput]) in sizes {
         let what = format!("{kind}, review of {:.1} KB", body.len() as f64 / 1e3);

@@ -37,7 +37,7 @@ fn metadata(name: &str, managed_fields: usize) -> Value {
 pub fn cluster() -> Vec<u8> {
     let cluster = |version: &str| {
         let variable = |n: usize| json!({"name": format!("variable-{n}"), "value": {"some": "text", "number": n}});
-        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata("cluster-0", 7),
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata("cluster-0", 9),
                "spec": {"clusterNetwork": {"pods": {"cidrBlocks": ["10.0.0.0/16"]}}, "topology": {
                    "classRef": {"name": "class-0"}, "version": version,
                    "controlPlane": {"replicas": 3}, "variables": (0..14).map(variable).collect::<Vec<_>>(),

@@ -221,7 +221,7 @@ fn what_is_no_review_is_answered_with_a_status() {
             post("", r#"{"apiVersion":"v1","kind":"Po\nd"}"#),
             400,
             "BadRequest",
-            "failed to read the request: it is Po\\nd of v1, not AdmissionReview of admission.k8s.io/v1",
+            "failed to read the request: its kind is \"Po\\nd\" and its apiVersion \"v1\", not \"AdmissionReview\" and \"admission.k8s.io/v1\"",
         ),
         (
             "no uid",
