@@ -37,6 +37,13 @@ pub fn object_name(key: &ObjectKey) -> String {
     format!("{}/{}", whole(&key.namespace), whole(&key.name))
 }
 
+/// An error with its causes, each once: some libraries name the cause in their own text already.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
+}
+
 /// "1 Cluster", "12 Clusters".
 #[must_use]
 pub fn clusters(count: usize) -> String {

@@ -44,7 +44,7 @@ pub fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let error = format!("{error:#}");
+            let error = crate::text::chain(&*error);
             // Who cannot write to stderr cannot be told.
             let _ = writeln!(io::stderr(), "error: {error}");
             tell_kubernetes(&termination_log, &error);

@@ -56,13 +56,13 @@ struct FleetArgs {
 #[command(next_help_heading = "Addresses (port 0 takes a free one, which is logged)")]
 struct ListenArgs {
     /// Where to serve the webhook, over HTTPS
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443", value_parser = address)]
     listen: SocketAddr,
     /// Where to serve /healthz and /readyz, over HTTP
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9440")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9440", value_parser = address)]
     health_listen: SocketAddr,
     /// Where to serve /metrics, over HTTP
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080", value_parser = address)]
     metrics_listen: SocketAddr,
 }
 
@@ -87,6 +87,11 @@ struct ShutdownArgs {
     /// After SIGTERM or SIGINT, unready, still accept connections for this many seconds, until no node sends new ones
     #[arg(long, value_name = "SECONDS", default_value_t = shutdown::GRACE.as_secs())]
     shutdown_grace: u64,
+}
+
+/// `IP:PORT`, or `:PORT` for all addresses, as in Go's programs.
+fn address(text: &str) -> Result<SocketAddr, std::net::AddrParseError> {
+    if text.starts_with(':') { format!("0.0.0.0{text}").parse() } else { text.parse() }
 }
 
 /// Where the fleet comes from.

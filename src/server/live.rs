@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube::{Api, Client, Config};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::chain;
 use crate::{
     fleet::watch::{Kind, Watched},
     model::ObjectKey,
+    text::chain,
 };
 
 /// Reads from the API server, on the runtime that owns its connections.

@@ -290,18 +290,12 @@ fn critical<E: std::error::Error + Send + Sync + 'static>(
     async move {
         let reason = match running.await {
             Ok(Ok(())) => "without a reason".to_owned(),
-            Ok(Err(error)) => chain(&error),
+            Ok(Err(error)) => crate::text::chain(&error),
             Err(panic) => panic.to_string(),
         };
         ServerError::Ended { task, reason }
     }
     .boxed_local()
-}
-
-/// An error with its causes, in one line. Some libraries name the cause in the text already; it is not told twice.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 
 impl Bound {

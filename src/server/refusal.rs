@@ -104,7 +104,7 @@ impl Refusal {
 
 impl From<ParseReviewError> for Refusal {
     fn from(error: ParseReviewError) -> Self {
-        Self::new(Reason::Unreadable, &super::chain(&error))
+        Self::new(Reason::Unreadable, &crate::text::chain(&error))
     }
 }
 

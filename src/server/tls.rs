@@ -260,7 +260,7 @@ impl Reloader {
             }
             Err(error) => {
                 metrics.reload_failed();
-                let error = super::chain(&error);
+                let error = crate::text::chain(&error);
                 if error != self.told {
                     tracing::error!(error, "failed to reload the certificate; the last good one is still served");
                     self.told = error;
