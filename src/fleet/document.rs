@@ -6,17 +6,15 @@
 
 use std::fmt;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
-};
+use serde::de::IgnoredAny;
 use serde_saphyr::{
     DuplicateKeyPolicy, Error, Location, MessageFormatter, NonFiniteFloatPolicy, Options, SnippetMode, Spanned,
     UserMessageFormatter, localizer::Localizer,
 };
 
+use super::wire::{Field, Value, Wire, WireClassRef, WireMetadata, WireSpec, WireTopology};
 use crate::{
-    model::{Annotations, Cluster, ClusterClass, GROUP, Metadata, Topology},
+    model::{Cluster, ClusterClass, GROUP, Metadata, Topology},
     text::quoted,
 };
 
@@ -164,163 +162,6 @@ fn describe(error: &Error) -> String {
     }
 
     error.render_with_options(serde_saphyr::render_options! { formatter: &Bare, snippets: SnippetMode::Off })
-}
-
-/// A value as it was found. `M` and `L` say what is kept of a map and of a list's elements.
-#[derive(Debug)]
-enum Value<M = IgnoredAny, L = IgnoredAny> {
-    Map(M),
-    List(Vec<L>),
-    Text(String),
-    Bool(bool),
-    Number,
-    Null,
-}
-
-/// A field that may be absent; `null` counts as absent, as in Kubernetes.
-type Field<M = IgnoredAny, L = IgnoredAny> = Option<Spanned<Value<M, L>>>;
-
-impl<M, L> Value<M, L> {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Map(_) => "a map",
-            Self::List(_) => "a list",
-            Self::Text(_) => "text",
-            Self::Bool(_) => "a boolean",
-            Self::Number => "a number",
-            Self::Null => "null",
-        }
-    }
-}
-
-impl<'de, M: Deserialize<'de>, L: Deserialize<'de>> Deserialize<'de> for Value<M, L> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any<M, L>(std::marker::PhantomData<(M, L)>);
-
-        impl<'de, M: Deserialize<'de>, L: Deserialize<'de>> Visitor<'de> for Any<M, L> {
-            type Value = Value<M, L>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                M::deserialize(MapAccessDeserializer::new(map)).map(Value::Map)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut elements = Vec::new();
-                while let Some(element) = list.next_element()? {
-                    elements.push(element);
-                }
-                Ok(Value::List(elements))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Value::Text(text.to_owned()))
-            }
-
-            fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-                Ok(Value::Text(text))
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-                Ok(Value::Bool(value))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-                Ok(Value::Number)
-            }
-
-            fn visit_i128<E>(self, _: i128) -> Result<Self::Value, E> {
-                Ok(Value::Number)
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-                Ok(Value::Number)
-            }
-
-            fn visit_u128<E>(self, _: u128) -> Result<Self::Value, E> {
-                Ok(Value::Number)
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-                Ok(Value::Number)
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Value::Null)
-            }
-
-            fn visit_none<E>(self) -> Result<Self::Value, E> {
-                Ok(Value::Null)
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-                deserializer.deserialize_any(self)
-            }
-        }
-
-        deserializer.deserialize_any(Any(std::marker::PhantomData))
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Wire {
-    api_version: Field,
-    kind: Field,
-    metadata: Field<WireMetadata>,
-    spec: Field<WireSpec>,
-    items: Field<IgnoredAny, Spanned<Value<Self>>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireMetadata {
-    name: Field,
-    generate_name: Field,
-    namespace: Field,
-    uid: Field,
-    resource_version: Field,
-    deletion_timestamp: Field,
-    annotations: Field<Annotations>,
-}
-
-/// The fields of both kinds: they do not overlap.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireSpec {
-    paused: Field,
-    topology: Field<WireTopology>,
-    kubernetes_versions: Field<IgnoredAny, Spanned<Value>>,
-    upgrade: Field<WireUpgrade>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireTopology {
-    class_ref: Field<WireClassRef>,
-    class: Field,
-    class_namespace: Field,
-    version: Field,
-}
-
-#[derive(Debug, Deserialize)]
-struct WireClassRef {
-    name: Field,
-    namespace: Field,
-}
-
-#[derive(Debug, Deserialize)]
-struct WireUpgrade {
-    external: Field<WireExternal>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireExternal {
-    generate_upgrade_plan_extension: Field,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,15 +6,18 @@
 mod document;
 mod index;
 pub mod manifests;
+mod source;
 pub mod watch;
+mod wire;
 
 use parking_lot::RwLock;
 
 pub use self::{
     index::{
-        ClassEntry, ClassEvent, ClassIndex, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Event, Fold, Index,
-        Overlay, SAMPLE, Source, Uid, Users, VersionInUse,
+        ClassEntry, ClassEvent, ClassIndex, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Index, Overlay,
+        SAMPLE, Uid, Users, VersionInUse,
     },
+    source::{Event, Fold, Source},
     watch::Freshness,
 };
 
