@@ -1,7 +1,7 @@
 //! The fleet: which Cluster uses which class at which version.
 //!
-//! `index` is a pure fold of events into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files,
-//! read by `document`) feed it.
+//! `index` is a pure fold of the events of each `source` into what a judgement looks up; `watch` (Kubernetes) and
+//! `manifests` (files, read by `document`, which are written as `wire` says) feed it.
 
 mod document;
 mod index;
