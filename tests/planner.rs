@@ -1,6 +1,6 @@
 //! `planner`: golden plans of upstream's own functions, over three planner generations.
 
-use capi_version_guard::planner::{Known, Release, Source, min_workers, plan};
+use capi_version_guard::planner::{DeadEnd, Known, Release, Running, Source, Trap, min_workers, plan, simulate};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -63,4 +63,80 @@ fn plans_equal_upstream() {
         seen += 1;
     }
     assert_eq!(seen, 180);
+}
+
+/// Follows a chain and says how it ends: "arrives", or the dead end with the state that it is in.
+fn follow(release: Release, list: &[&str], target: &str, control_plane: &str, workers: &[&str]) -> String {
+    let known: Vec<_> = list.iter().map(|text| Known::new(text)).collect();
+    let source = if list.is_empty() { Source::OneMinor } else { Source::List(&known) };
+    let workers = workers.iter().map(ToString::to_string).collect();
+    let from = Running { control_plane: control_plane.to_owned(), workers };
+    match simulate(release, source, target, &from) {
+        Ok(()) => "arrives".to_owned(),
+        Err(Trap { at, why }) => {
+            let why = match why {
+                DeadEnd::NoPlan(no_plan) => no_plan.reason.to_string(),
+                other => format!("{other:?}"),
+            };
+            let workers: Vec<_> = at.workers.iter().map(String::as_str).collect();
+            format!("{why} at {} / {}", at.control_plane, workers.join(" "))
+        }
+    }
+}
+
+#[test]
+fn chains_end_as_the_traps_of_cluster_api_are_known_to() {
+    let v = |minors: std::ops::RangeInclusive<u32>| minors.map(|minor| format!("v1.{minor}.0")).collect::<Vec<_>>();
+    let all = v(28..=35);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let cases: &[(&str, &[&str], &str, &str, &[&str], &str)] = &[
+        ("seven hops, workers in three steps", &all, "v1.35.0", "v1.28.0", &["v1.28.0"], "arrives"),
+        ("nothing to do", &all, "v1.30.0", "v1.30.0", &["v1.30.0"], "arrives"),
+        ("workers in mid-chain", &all, "v1.34.0", "v1.33.0", &["v1.30.0", "v1.33.0"], "arrives"),
+        ("G5", &["v1.32.0", "v1.33.0"], "v1.33.0", "v1.30.0", &[], "cp-skips-minor at v1.30.0 / "),
+        (
+            "G6",
+            &["v1.31.0+a", "v1.31.0+b"],
+            "v1.31.0+b",
+            "v1.31.0+a",
+            &[],
+            "plan-does-not-end-at-target at v1.31.0+a / ",
+        ),
+        ("a build tag alone, no workers, no list", &[], "v1.31.0+b", "v1.31.0+a", &[], "arrives"),
+        (
+            "G7: stuck half-way",
+            &[],
+            "v1.31.0+b",
+            "v1.31.0+a",
+            &["v1.31.0+a"],
+            "unknown-build-order at v1.31.0+b / v1.31.0+a",
+        ),
+        ("numeric build tags", &[], "v1.31.0+k0s.1", "v1.31.0+k0s.0", &["v1.31.0+k0s.0"], "arrives"),
+        ("G8", &[], "v1.31.0-rc.1", "v1.31.0", &[], "not-ascending at v1.31.0 / "),
+        ("G14", &all, "v1.33.0", "v1.32.0", &["v1.28.0"], "NoWorkerStep at v1.33.0 / v1.28.0"),
+        ("G15", &all, "v1.31.0", "v1.31.0", &["v1.32.0"], "NoWorkerStep at v1.31.0 / v1.32.0"),
+        ("two minors without a list", &[], "v1.33.0", "v1.31.0", &[], "more-than-one-minor at v1.31.0 / "),
+        (
+            "equal value, other text",
+            &["v1.31.0+1", "v1.31.0+001"],
+            "v1.31.0+001",
+            "v1.31.0+1",
+            &[],
+            "NoControlPlaneStep at v1.31.0+1 / ",
+        ),
+        (
+            "one set at the target, another above",
+            &all,
+            "v1.31.0",
+            "v1.31.0",
+            &["v1.31.0", "v1.32.0"],
+            "NoWorkerStep at v1.31.0 / v1.31.0 v1.32.0",
+        ),
+    ];
+    for (name, list, target, control_plane, workers, expected) in cases {
+        assert_eq!(follow(Release::V1_13, list, target, control_plane, workers), *expected, "{name}");
+    }
+    // 1.12.4 planned what 1.13 cannot: a build tag alone, by position in the list.
+    let tags = ["v1.31.0+a", "v1.31.0+b"];
+    assert_eq!(follow(Release::V1_12_4, &tags, "v1.31.0+b", "v1.31.0+a", &[]), "arrives");
 }

@@ -7,14 +7,18 @@
 //!
 //! - [`sources`]: where a plan comes from (one minor up, the class's list, an extension);
 //! - [`validation`]: how Cluster API completes and checks it;
-//! - this file: the frame around both.
+//! - [`simulate`]: what becomes of it, state by state;
+//! - this file: the frame around all.
 //!
 //! Source: Cluster API `exp/topology/desiredstate/upgrade_plan.go` at v1.12.3, v1.12.5, v1.13.6 and v1.14.2.
 
+mod simulation;
 mod sources;
 mod validation;
 
 use std::fmt;
+
+pub use self::simulation::{DeadEnd, Running, Trap, simulate};
 
 use crate::version::KubernetesVersion;
 
