@@ -128,6 +128,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Unparsable,
+        Self::MoreThanOneMinor,
+        Self::NotAscending,
+        Self::ControlPlaneSkipsMinor,
+        Self::DoesNotEndAtTarget,
+        Self::AlreadyThere,
+        Self::WorkerNotInControlPlanePlan,
+        Self::UnknownBuildOrder,
+        Self::BuildOrder,
+        Self::WorkerSkew,
+    ];
+
     /// The stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
