@@ -29,6 +29,7 @@ pub mod cli;
 pub mod config;
 pub mod fleet;
 pub mod model;
+pub mod planner;
 pub mod review;
 pub mod rules;
 pub mod server;

@@ -1,0 +1,139 @@
+//! Carrying a plan out: does every order of events end at the target?
+//!
+//! Cluster API plans anew in every reconcile, so a first valid plan proves nothing about the later ones: with unordered
+//! build tags the plan that was fine before the first hop has no continuation after it. So each state that the controller
+//! can pass is planned for: every hop of the control plane, every worker set that moves before another.
+//!
+//! Two comparisons of upstream meet here. Whether something is still to be done is decided by the raw texts, what the plan
+//! is by the parsed versions; where they disagree (`v1.31.0+1` to `v1.31.0+001`) there is no plan for what is to be done.
+//!
+//! Source: Cluster API v1.14 `exp/topology/desiredstate/desired_state.go` (`computeControlPlaneVersion`,
+//! `computeMachineDeploymentVersion`).
+
+use std::collections::BTreeSet;
+
+use super::{Known, NoPlan, Plan, Release, Source, min_workers, plan};
+
+/// More states than this are not followed: real chains pass a few per hop.
+const MOST_STATES: usize = 10_000;
+
+/// What runs: the control plane's version and the versions of the worker sets, as texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    /// `spec.version` of the control plane object.
+    pub control_plane: String,
+    /// The distinct template versions of the topology's worker sets, empty ones left out.
+    pub workers: BTreeSet<String>,
+}
+
+/// Where a chain of upgrades ends that does not end at its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// The state that it gets no further from.
+    pub at: Running,
+    /// Why.
+    pub why: DeadEnd,
+}
+
+/// Why a state is a dead end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeadEnd {
+    /// Cluster API has no plan, and says so.
+    NoPlan(NoPlan),
+    /// The control plane is to move, and the plan says nothing of it.
+    NoControlPlaneStep,
+    /// Workers are to move, and the plan says nothing of them.
+    NoWorkerStep,
+    /// Everybody waits for somebody.
+    Waiting,
+    /// The chain comes back to a state that it had left.
+    Circle,
+    /// The chain has more states than are followed.
+    TooLong,
+}
+
+/// Follows every order of events from `from` to the target.
+///
+/// # Errors
+/// The first dead end found, if there is one.
+pub fn simulate(release: Release, source: Source<'_>, target: &str, from: &Running) -> Result<(), Trap> {
+    let target = Known::new(target);
+    let mut walk = Walk { release, source, target, done: BTreeSet::new(), path: BTreeSet::new() };
+    walk.visit(from.clone())
+}
+
+struct Walk<'a> {
+    release: Release,
+    source: Source<'a>,
+    target: Known<'a>,
+    /// States from which every order is known to arrive.
+    done: BTreeSet<Running>,
+    /// The states that lead to the one at hand.
+    path: BTreeSet<Running>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, state: Running) -> Result<(), Trap> {
+        if self.done.contains(&state) {
+            return Ok(());
+        }
+        let trap = |why| Trap { at: state.clone(), why };
+        if self.path.contains(&state) {
+            return Err(trap(DeadEnd::Circle));
+        }
+        if self.done.len() + self.path.len() >= MOST_STATES {
+            return Err(trap(DeadEnd::TooLong));
+        }
+        let next = self.next(&state).map_err(trap)?;
+        self.path.insert(state.clone());
+        for state in next {
+            self.visit(state)?;
+        }
+        self.path.remove(&state);
+        self.done.insert(state);
+        Ok(())
+    }
+
+    /// The states that can follow; none if all is at the target.
+    fn next(&self, state: &Running) -> Result<BTreeSet<Running>, DeadEnd> {
+        let control_plane = Known::new(&state.control_plane);
+        let workers: Vec<_> = state.workers.iter().map(|text| Known::new(text)).collect();
+        let mut next = BTreeSet::new();
+        for lowest in min_workers(&control_plane, &workers).map_err(DeadEnd::NoPlan)? {
+            let plan = plan(self.release, self.source, &self.target, &control_plane, lowest.as_ref())
+                .map_err(DeadEnd::NoPlan)?;
+            next.extend(self.steps(state, &plan)?);
+        }
+        Ok(next)
+    }
+
+    fn steps(&self, state: &Running, plan: &Plan<'_>) -> Result<BTreeSet<Running>, DeadEnd> {
+        let target = self.target.text;
+        let waits_for_workers = plan.workers.first().is_some_and(|step| *step == state.control_plane);
+        if state.control_plane != target && !waits_for_workers {
+            let hop = plan.control_plane.first().ok_or(DeadEnd::NoControlPlaneStep)?;
+            return Ok(BTreeSet::from([Running { control_plane: (*hop).to_owned(), ..state.clone() }]));
+        }
+        let pending: Vec<_> = state.workers.iter().filter(|worker| *worker != target).collect();
+        if pending.is_empty() {
+            return if waits_for_workers { Err(DeadEnd::Waiting) } else { Ok(BTreeSet::new()) };
+        }
+        let step = plan.workers.first().ok_or(DeadEnd::NoWorkerStep)?;
+        let moving = pending.into_iter().filter(|worker| worker.as_str() != *step);
+        let mut next = BTreeSet::new();
+        for worker in moving {
+            // Several sets may share a version: some of them have moved, or all.
+            let mut some = state.workers.clone();
+            some.insert((*step).to_owned());
+            let mut all = some.clone();
+            all.remove(worker);
+            next.extend(
+                [some, all]
+                    .into_iter()
+                    .filter(|workers| *workers != state.workers)
+                    .map(|workers| Running { control_plane: state.control_plane.clone(), workers }),
+            );
+        }
+        if next.is_empty() { Err(DeadEnd::Waiting) } else { Ok(next) }
+    }
+}

@@ -1,0 +1,2 @@
+// The releases' own module files are chosen by -modfile; see build.sh.
+module capi-version-guard.io/oracle
