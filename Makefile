@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories controlplane bench cold
+.PHONY: help demo test lint advisories fidelity controlplane bench cold
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -27,6 +27,9 @@ lint: ## formatting, clippy, docs, dependencies
 
 advisories: ## known vulnerabilities of dependencies; fetches the RustSec database, so not a part of lint
 	hack/cargo-deny.sh check --hide-inclusion-graph advisories
+
+fidelity: ## compare the planner with Cluster API's own functions; CASES=20000 per release, SEED=1
+	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_SEED=$(or $(SEED),1) cargo test --test fidelity -- --nocapture
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh

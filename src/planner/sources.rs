@@ -18,10 +18,8 @@ pub(super) fn draft<'a>(
             Plan { control_plane: control_plane.to_vec(), workers: workers.to_vec() }
         }
         Source::OneMinor => Plan { control_plane: one_minor(target, to, control_plane, from)?, workers: Vec::new() },
-        Source::List(list) if from.same_text(to) => {
-            let _nothing_to_plan = list;
-            Plan::default()
-        }
+        // There is nothing to plan, whatever the list holds.
+        Source::List(_) if from.same_text(to) => Plan::default(),
         Source::List(list) => {
             let taken = match release {
                 Release::V1_12_0 | Release::V1_12_4 => by_position(list, to, from)?,

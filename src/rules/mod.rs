@@ -28,8 +28,8 @@ use crate::{
 /// Every rule, in the order in which its findings are told.
 ///
 /// The rules that follow a chained upgrade to its end (`version-reachable`, `upgrade-in-flight`, `extension-agrees`
-/// behind `version-not-lowered`, and `list-keeps-paths` behind `list-covers-clusters`) need the planner and stand
-/// in no release yet.
+/// behind `version-not-lowered`, and `list-keeps-paths` behind `list-covers-clusters`) ask the planner, and stand in
+/// no release yet.
 pub static RULES: [Rule; 10] = [
     version_syntax::RULE,
     class_exists::RULE,
