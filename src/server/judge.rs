@@ -1,7 +1,7 @@
 //! The verdict on a change in mode `cache`: from the index, confirmed by quorum reads where it refuses.
 //!
 //! Watch caches lag. A wrong *yes* is the price of a cache (two writers can always pass each other between admission and
-//! commit; docs/consistency.md). A wrong *no* need not be: before a change is denied, or a class is called missing, what
+//! commit; docs/design/0004-cache-and-quorum-reads.md). A wrong *no* need not be: before a change is denied, or a class is called missing, what
 //! that rests on is read from etcd. A read that fails is answered with 503, never with a verdict.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
