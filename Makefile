@@ -12,7 +12,8 @@ demo: ## serve an example fleet on loopback, send reviews as an API server would
 	@cargo run --quiet --example demo
 
 test: ## all tests, with a real etcd, kube-apiserver and kubectl (built on the first run)
-	cargo test --all-targets
+	@# Not --all-targets: that would run the benches too, and slowly.
+	cargo test --lib --bins --tests --examples
 	cargo test --doc
 
 lint: ## formatting, clippy, docs, dependencies
