@@ -80,6 +80,12 @@ impl KubernetesVersion {
         self.0.minor
     }
 
+    /// Whether this is a pre-release, such as `v1.31.0-rc.1`.
+    #[must_use]
+    pub fn is_pre_release(&self) -> bool {
+        !self.0.pre.is_empty()
+    }
+
     /// Compares by semver precedence: a pre-release is lower than its release, build tags count for nothing.
     #[must_use]
     pub fn cmp_precedence(&self, other: &Self) -> Ordering {
