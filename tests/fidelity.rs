@@ -3,6 +3,8 @@
 //! `FIDELITY_CASES` sets the number of plans per release (`make fidelity CASES=1000000`), `FIDELITY_SEED` the seed. The
 //! oracles are built by `tests/oracle/build.sh`; if that fails, the test fails.
 
+mod random;
+
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
@@ -13,6 +15,7 @@ use capi_version_guard::{
     planner::{Known, Reason, Release, Source, min_workers, plan},
     version::KubernetesVersion,
 };
+use random::Random;
 use serde::{Deserialize, Serialize};
 
 /// A release of Cluster API that is built, and the planner that emulates it.
@@ -77,32 +80,6 @@ fn ask(release: &str, questions: &[Question]) -> Vec<Answer> {
         assert_eq!(answers.len(), questions.len());
         answers
     })
-}
-
-/// Splitmix64: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    /// True once in `n`.
-    fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
 }
 
 const TAGS: [&str; 8] = ["+a", "+b", "+a.1", "+a.2", "+1", "+01", "+k3s1", "+x.2-y"];
