@@ -42,8 +42,12 @@ const NOBODY: Set = 1 << 31;
 
 pub const RELEASES: [Release; 3] = [Release::V1_12_0, Release::V1_12_4, Release::V1_13];
 
-pub fn bits(set: Set) -> impl Iterator<Item = usize> {
-    (0..UNIVERSE.len()).filter(move |at| set & (1 << at) != 0)
+pub fn bits(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(at)
+    })
 }
 
 pub fn texts(set: Set) -> Vec<&'static str> {
@@ -98,7 +102,7 @@ impl World {
     }
 
     /// Kubernetes' version skew policy.
-    fn keeps_skew(&self, control_plane: usize, workers: Set) -> bool {
+    pub fn keeps_skew(&self, control_plane: usize, workers: Set) -> bool {
         bits(workers).all(|worker| {
             let most = if self.minor[worker] < 25 { 2 } else { 3 };
             self.minor[worker] <= self.minor[control_plane] && self.minor[control_plane] - self.minor[worker] <= most
@@ -110,6 +114,8 @@ impl World {
 struct Candidate {
     hops: Set,
     steps: Set,
+    /// Versions without an order among control plane and hops: the list has to hold all of them.
+    unordered: Set,
     /// The lowest workers that it was asked for, and those for which all releases accept it.
     asked: Set,
     accepted: Set,
@@ -117,7 +123,7 @@ struct Candidate {
 
 /// All plans to one target.
 pub struct Plans<'w> {
-    world: &'w World,
+    pub world: &'w World,
     target: usize,
     /// By where the control plane is. The preferred come first.
     candidates: Vec<Vec<Candidate>>,
@@ -134,7 +140,7 @@ impl<'w> Plans<'w> {
         for control_plane in 0..UNIVERSE.len() {
             let mut found = Vec::new();
             if control_plane == target {
-                found.extend([0, 1 << target].map(|steps| Candidate { hops: 0, steps, asked: 0, accepted: 0 }));
+                found.extend([0, 1 << target].map(|steps| plans.candidate(control_plane, 0, steps)));
             } else {
                 plans.grow(control_plane, control_plane, 0, from, one_of_each, &mut found);
             }
@@ -144,6 +150,15 @@ impl<'w> Plans<'w> {
             plans.candidates.push(found);
         }
         plans
+    }
+
+    fn candidate(&self, control_plane: usize, hops: Set, steps: Set) -> Candidate {
+        let places: Vec<_> = std::iter::once(control_plane).chain(bits(hops)).collect();
+        let pairs = places.iter().enumerate().flat_map(|(at, b)| places[..at].iter().map(move |a| (*a, *b)));
+        // All others ascend, as the universe does and the hops are taken in its order.
+        let without_order = pairs.filter(|(a, b)| self.world.order[*a][*b].is_none());
+        let unordered = without_order.fold(0, |set, (a, b)| set | 1 << a | 1 << b);
+        Candidate { hops, steps, unordered, asked: 0, accepted: 0 }
     }
 
     /// Fewest steps of the workers first, then fewest hops, fewest pre-releases, newest hops, latest steps.
@@ -174,7 +189,7 @@ impl<'w> Plans<'w> {
                 // All subsets.
                 let mut steps = places;
                 loop {
-                    found.push(Candidate { hops, steps, asked: 0, accepted: 0 });
+                    found.push(self.candidate(control_plane, hops, steps));
                     if steps == 0 {
                         return;
                     }
@@ -257,14 +272,10 @@ impl<'p, 'w> Search<'p, 'w> {
 
     fn over_list(&mut self, control_plane: usize) -> Rc<[(Set, Set)]> {
         let (plans, list) = (&*self.plans, self.list);
-        let (world, target) = (plans.world, plans.target);
-        let never_lowers = |plan: &Candidate| {
-            let places: Vec<_> = std::iter::once(control_plane).chain(bits(plan.hops)).collect();
-            (0..places.len()).all(|b| (0..b).all(|a| world.is_below(list, places[a], places[b])))
-        };
+        let hops = list | 1 << plans.target;
+        let strict = plans.world.strict;
         let fits = |plan: &Candidate| {
-            let listed = plan.hops & !(list | 1 << target) == 0;
-            listed && (plan.hops | plan.steps) & !world.strict == 0 && never_lowers(plan)
+            plan.hops & !hops == 0 && (plan.hops | plan.steps) & !strict == 0 && plan.unordered & !list == 0
         };
         let all = &plans.candidates[control_plane];
         self.over_list[control_plane]
