@@ -22,7 +22,8 @@ use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     fleet::{ClassEntry, Users},
-    model::{Change, Cluster, ClusterClass, ObjectKey, Topology, annotation},
+    model::{Change, Cluster, ClusterClass, ObjectKey, Running, Topology, annotation},
+    planner::Installed,
 };
 
 /// Every rule, in the order in which its findings are told.
@@ -148,6 +149,12 @@ pub struct ClusterCase<'a> {
     pub class_key: ObjectKey,
     /// The new class; `None` if there is none of that key.
     pub class: Option<&'a ClassEntry>,
+    /// The class before a rebase; `None` if it is gone, and where the class stays.
+    pub old_class: Option<&'a ClassEntry>,
+    /// What runs.
+    pub running: Running,
+    /// The Cluster API that will carry the change out.
+    pub installed: Installed,
 }
 
 /// The version and class of a Cluster before a change.
@@ -173,7 +180,9 @@ impl<'a> ClusterCase<'a> {
         if old.as_ref().is_some_and(|old| old.version == version && old.class_key == class_key) {
             return None;
         }
-        Some(Self { old, new, update: change.old().is_some(), topology, version, class_key, class: None })
+        let update = change.old().is_some();
+        let (running, installed) = (Running::default(), Installed::default());
+        Some(Self { old, new, update, topology, version, class_key, class: None, old_class: None, running, installed })
     }
 
     /// Whether the version is new to the Cluster.
@@ -213,6 +222,8 @@ pub struct ClassCase<'a> {
     lists: (List<'a>, List<'a>),
     /// The Clusters that refer to the class; empty unless [`needs_users`](Self::needs_users).
     pub users: Users,
+    /// The Cluster API that will carry the change out.
+    pub installed: Installed,
 }
 
 /// The versions that a class carries: all of them without a list.
@@ -240,7 +251,8 @@ impl<'a> ClassCase<'a> {
         {
             return None;
         }
-        Some(Self { change, lists: (List::of(change.old()), List::of(change.new())), users: Users::default() })
+        let lists = (List::of(change.old()), List::of(change.new()));
+        Some(Self { change, lists, users: Users::default(), installed: Installed::default() })
     }
 
     /// The same case with the Clusters that refer to the class.
