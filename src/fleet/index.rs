@@ -276,13 +276,19 @@ impl ClusterIndex {
 
     /// The same, but names Clusters only of those versions that `named` asks for: the names are what costs.
     #[must_use]
-    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&str) -> bool) -> Users {
-        let mut counts: BTreeMap<(Arc<str>, bool), VersionInUse> = BTreeMap::new();
-        let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting);
+    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&ClusterState) -> bool) -> Users {
+        let mut counts: BTreeMap<(Arc<str>, bool, Running), VersionInUse> = BTreeMap::new();
+        let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting, state.running.clone());
         for ((version, deleting), users) in self.by_class.get(class).into_iter().flatten() {
-            let shown = if named(version) { SAMPLE } else { 0 };
+            let state = ClusterState {
+                class: Arc::new(class.clone()),
+                version: Arc::clone(version),
+                deleting: *deleting,
+                running: Running::default(),
+            };
+            let shown = if named(&state) { SAMPLE } else { 0 };
             let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(shown).cloned().collect();
-            let slot = (Arc::clone(version), *deleting);
+            let slot = (Arc::clone(version), *deleting, Running::default());
             counts.insert(slot, VersionInUse::new(version, *deleting, users.len(), sample));
         }
         for (key, newer) in &overlay.0 {
@@ -295,8 +301,9 @@ impl ClusterIndex {
                 let used = counts
                     .entry(slot(newer))
                     .or_insert_with(|| VersionInUse::new(&newer.version, newer.deleting, 0, Vec::new()));
+                used.running = newer.running.clone();
                 used.clusters += 1;
-                if named(&newer.version) {
+                if named(newer) {
                     used.sample.push(key.clone());
                     used.sample.sort();
                     used.sample.truncate(SAMPLE);

@@ -195,7 +195,7 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let named = |version: &str| case.names_users_of(version);
+            let named = |state: &ClusterState| case.names_users_of(state);
             let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
