@@ -112,7 +112,7 @@ fn change<T: for<'de> Deserialize<'de>>(objects: &Objects, name: &str) -> Change
 
 fn index(fleet: &Fleet) -> Index {
     let mut index = Index::default();
-    index.classes.handle(Event::Restarted);
+    index.handle_class(Event::Restarted);
     for (key, class) in &fleet.classes {
         let (namespace, name) = key.split_once('/').unwrap();
         let mut object = json!({"metadata": {"namespace": namespace, "name": name}, "spec": {}});
@@ -122,10 +122,10 @@ fn index(fleet: &Fleet) -> Index {
         if let Some(extension) = &class.extension {
             object["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"] = json!(extension);
         }
-        index.classes.handle(Event::Listed(serde_json::from_value(object).unwrap()));
+        index.handle_class(Event::Listed(serde_json::from_value(object).unwrap()));
     }
-    index.classes.handle(Event::Completed);
-    index.clusters.handle(Event::Restarted);
+    index.handle_class(Event::Completed);
+    index.handle_cluster(Event::Restarted);
     for users in &fleet.users {
         let width = users.count.to_string().len().max(2);
         for n in 1..=users.count {
@@ -135,10 +135,10 @@ fn index(fleet: &Fleet) -> Index {
             }
             let topology = json!({"classRef": {"name": "q", "namespace": "a"}, "version": users.version});
             let object = json!({"metadata": metadata, "spec": {"paused": users.paused, "topology": topology}});
-            index.clusters.handle(Event::Listed(serde_json::from_value(object).unwrap()));
+            index.handle_cluster(Event::Listed(serde_json::from_value(object).unwrap()));
         }
     }
-    index.clusters.handle(Event::Completed);
+    index.handle_cluster(Event::Completed);
     index
 }
 
@@ -159,7 +159,7 @@ fn judge(case: &Case) -> Option<Verdict> {
             let change: Change<ClusterClass> = change(objects, "q");
             let asked = ClassCase::of(&change)?;
             let users = if asked.needs_users() {
-                index.clusters.objects().users(&change.object().key(), &Overlay::default())
+                index.users(&change.object().key(), &Overlay::default())
             } else {
                 asked.users.clone()
             };

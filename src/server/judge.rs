@@ -195,8 +195,8 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let named = |version: &str| case.names_users_of(version);
-            let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
+            let named = |state: &ClusterState| case.names_users_of(&state.version);
+            let users = self.fleet.index.read().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };
