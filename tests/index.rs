@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capi_version_guard::{
-    fleet::{ClassEntry, ClusterState, Event, Index, Overlay, SAMPLE, Uid, Users, VersionInUse},
+    fleet::{ClassEntry, ClusterState, Event, Index, Overlay, SAMPLE, Users, VersionInUse},
     model::{Cluster, ClusterClass, ObjectKey, Running},
 };
 use proptest::prelude::*;
@@ -231,23 +231,23 @@ proptest! {
         let mut world = World::new();
         let mut result = Ok(());
         play(&mut world, steps, cluster, |event, expected| {
-            index.clusters.handle(event);
+            index.handle_cluster(event);
             if let (true, Some(expected)) = (result.is_ok(), expected) {
                 result = clusters_equal(&index, expected);
             }
         });
         result?;
         let mut fresh = Index::default();
-        fresh.clusters.handle(Event::Restarted);
+        fresh.handle_cluster(Event::Restarted);
         for (key, object) in &world {
-            fresh.clusters.handle(match object {
+            fresh.handle_cluster(match object {
                 Some(wanted) => Event::Listed(cluster(key, wanted)),
                 None => Event::Undecodable(key.clone()),
             });
         }
         prop_assert!(!fresh.clusters.synced());
         prop_assert!(fresh.clusters.objects().is_empty(), "a list counts when it is complete");
-        fresh.clusters.handle(Event::Completed);
+        fresh.handle_cluster(Event::Completed);
         prop_assert!(fresh.clusters.synced());
         clusters_equal(&fresh, &world)?;
     }
@@ -260,7 +260,7 @@ proptest! {
         let mut world = World::new();
         let mut result = Ok(());
         play(&mut world, steps, |key, versions| class(key, versions), |event, expected| {
-            index.classes.handle(event);
+            index.handle_class(event);
             if let (true, Some(expected)) = (result.is_ok(), expected) {
                 result = classes_equal(&index, expected);
             }
@@ -276,7 +276,7 @@ proptest! {
         let mut index = Index::default();
         let mut world = World::new();
         for (key, wanted) in start {
-            index.clusters.handle(Event::Applied(cluster(&key, &wanted)));
+            index.handle_cluster(Event::Applied(cluster(&key, &wanted)));
             world.insert(key, Some(wanted));
         }
         let state = |(key, wanted): (&ObjectKey, &Option<Wanted>)| {
@@ -291,18 +291,18 @@ proptest! {
             prop_assert_eq!(clusters.users_naming(&class, &overlay, |version| version == "v1.30.0"), expected);
         }
         let overlaid: Vec<Users> =
-            class_keys().map(|class| index.clusters.objects().users(&class, &overlay)).collect();
+            class_keys().map(|class| index.users(&class, &overlay)).collect();
         for (key, wanted) in newer {
             if let Some(wanted) = wanted {
-                index.clusters.handle(Event::Applied(cluster(&key, &wanted)));
+                index.handle_cluster(Event::Applied(cluster(&key, &wanted)));
                 world.insert(key, Some(wanted));
             } else {
-                index.clusters.handle(Event::Deleted(key.clone()));
+                index.handle_cluster(Event::Deleted(key.clone()));
                 world.remove(&key);
             }
         }
         for (class, overlaid) in class_keys().zip(overlaid) {
-            let applied = index.clusters.objects().users(&class, &Overlay::default());
+            let applied = index.users(&class, &Overlay::default());
             prop_assert_eq!(&overlaid, &applied, "{}", &class);
             prop_assert_eq!(overlaid, plain_users(&world, &class), "{}", &class);
         }
@@ -310,29 +310,11 @@ proptest! {
 }
 
 #[test]
-fn a_uid_keeps_what_tells_it_from_others() {
-    let uuid = "6f1f9d5e-0a6b-4c1e-9d5e-0a6b4c1e9d5e";
-    assert_eq!(Uid::from(uuid), Uid::from(uuid));
-    assert!(matches!(Uid::from(uuid), Uid::Uuid(_)));
-    // Texts that read as the same number but are not the same text must not be the same uid.
-    let others = [
-        "6F1F9D5E-0A6B-4C1E-9D5E-0A6B4C1E9D5E",
-        "6f1f9d5e0a6b4c1e9d5e0a6b4c1e9d5e",
-        "6f1f9d5e-0a6b-4c1e-9d5e-0a6b4c1e9d5",
-        "6f1f9d5e-0a6b-4c1e-9d5e0-a6b4c1e9d5e",
-        "",
-    ];
-    for other in others {
-        assert!(matches!(Uid::from(other), Uid::Other(text) if *text == *other), "{other}");
-    }
-}
-
-#[test]
 fn a_source_is_synced_by_its_own_list_alone() {
     let mut index = Index::default();
-    index.classes.handle(Event::Restarted);
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Restarted);
+    index.handle_class(Event::Completed);
     assert!(index.classes.synced() && !index.clusters.synced());
-    index.classes.handle(Event::Restarted);
+    index.handle_class(Event::Restarted);
     assert!(index.classes.synced(), "a relist replaces what is known only when it is complete");
 }

@@ -43,11 +43,11 @@ fn cluster(number: usize, version: usize) -> Cluster {
 }
 
 fn list(index: &mut Index) {
-    index.clusters.handle(Event::Restarted);
+    index.handle_cluster(Event::Restarted);
     for number in 0..CLUSTERS {
-        index.clusters.handle(Event::Listed(cluster(number, number)));
+        index.handle_cluster(Event::Listed(cluster(number, number)));
     }
-    index.clusters.handle(Event::Completed);
+    index.handle_cluster(Event::Completed);
 }
 
 fn holds(what: &str, before: usize, index: &Index) {
@@ -64,7 +64,7 @@ fn a_cluster_costs_at_most_300_bytes_and_nothing_piles_up() {
     let before = heap();
     let mut index = Index::default();
     list(&mut index);
-    assert_eq!(index.clusters.objects().versions_in_use(), 10 * 40, "40 versions, each in use with each class");
+    assert_eq!(index.versions_in_use(), 10 * 40, "40 versions, each in use with each class");
     holds("after the first list", before, &index);
 
     for _ in 0..3 {
@@ -76,7 +76,7 @@ fn a_cluster_costs_at_most_300_bytes_and_nothing_piles_up() {
         for number in 0..CLUSTERS {
             // A step that is no multiple of a count above, so that Clusters cross in every order.
             let number = number * 7_919 % CLUSTERS;
-            index.clusters.handle(Event::Applied(cluster(number, number + round)));
+            index.handle_cluster(Event::Applied(cluster(number, number + round)));
         }
     }
     holds("after ten updates of each", before, &index);
@@ -92,10 +92,10 @@ fn a_cluster_costs_at_most_300_bytes_and_nothing_piles_up() {
         });
         let passing: Cluster = serde_json::from_value(object.clone()).unwrap();
         let key = passing.key();
-        index.clusters.handle(Event::Applied(passing));
+        index.handle_cluster(Event::Applied(passing));
         object["spec"]["topology"] = serde_json::Value::Null;
-        index.clusters.handle(Event::Applied(serde_json::from_value(object).unwrap()));
-        index.clusters.handle(Event::Deleted(key));
+        index.handle_cluster(Event::Applied(serde_json::from_value(object).unwrap()));
+        index.handle_cluster(Event::Deleted(key));
     }
     holds("after 50,000 passing Clusters", before, &index);
 }

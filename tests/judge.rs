@@ -29,16 +29,16 @@ fn fleet(clusters: &[Value], classes: &[Value]) -> Arc<Fleet> {
 
 fn feed(fleet: &Fleet, clusters: &[Value], classes: &[Value]) {
     let mut index = fleet.index.write();
-    index.clusters.handle(Event::Restarted);
+    index.handle_cluster(Event::Restarted);
     for object in clusters {
-        index.clusters.handle(Event::Listed(read(object)));
+        index.handle_cluster(Event::Listed(read(object)));
     }
-    index.clusters.handle(Event::Completed);
-    index.classes.handle(Event::Restarted);
+    index.handle_cluster(Event::Completed);
+    index.handle_class(Event::Restarted);
     for object in classes {
-        index.classes.handle(Event::Listed(read(object)));
+        index.handle_class(Event::Listed(read(object)));
     }
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Completed);
     fleet.clusters.touch();
     fleet.classes.touch();
 }

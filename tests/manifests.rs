@@ -140,7 +140,7 @@ impl Directory {
             error.to_string().replace(self.0.path().to_str().unwrap(), "DIR")
         })?;
         assert!(index.clusters.synced() && index.classes.synced());
-        let users = index.clusters.objects().users(&ObjectKey::new("default", "quick"), &Overlay::default());
+        let users = index.users(&ObjectKey::new("default", "quick"), &Overlay::default());
         Ok(users.versions.iter().flat_map(|used| &used.sample).map(ToString::to_string).collect())
     }
 }

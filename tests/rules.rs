@@ -152,7 +152,7 @@ fn change<T: for<'de> Deserialize<'de>>(objects: &Objects, name: &str) -> Change
 
 fn index(fleet: &Fleet) -> Index {
     let mut index = Index::default();
-    index.classes.handle(Event::Restarted);
+    index.handle_class(Event::Restarted);
     for (key, class) in &fleet.classes {
         let (namespace, name) = key.split_once('/').unwrap();
         let mut object = json!({"metadata": {"namespace": namespace, "name": name}, "spec": {}});
@@ -162,9 +162,9 @@ fn index(fleet: &Fleet) -> Index {
         if let Some(extension) = &class.extension {
             object["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"] = json!(extension);
         }
-        index.classes.handle(Event::Listed(serde_json::from_value(object).unwrap()));
+        index.handle_class(Event::Listed(serde_json::from_value(object).unwrap()));
     }
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Completed);
     index
 }
 
@@ -210,7 +210,7 @@ fn judge(case: &Case) -> Option<Verdict> {
             let mut asked = ClassCase::of(&change)?;
             asked.installed = installed;
             let users = if asked.needs_users() {
-                index.clusters.objects().users(&change.object().key(), &users(&case.fleet))
+                index.users(&change.object().key(), &users(&case.fleet))
             } else {
                 asked.users.clone()
             };

@@ -58,8 +58,8 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
 
     let mut index = Index::default();
     let mut places: HashMap<(&str, ObjectKey), (Arc<Path>, Position)> = HashMap::new();
-    index.clusters.handle(Event::Restarted);
-    index.classes.handle(Event::Restarted);
+    index.handle_cluster(Event::Restarted);
+    index.handle_class(Event::Restarted);
     for file in files {
         let text = match read(&file) {
             Ok(text) => text,
@@ -90,13 +90,13 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
                 }
             };
             match object {
-                Object::Cluster(cluster) => index.clusters.handle(Event::Listed(cluster)),
-                Object::ClusterClass(class) => index.classes.handle(Event::Listed(class)),
+                Object::Cluster(cluster) => index.handle_cluster(Event::Listed(cluster)),
+                Object::ClusterClass(class) => index.handle_class(Event::Listed(class)),
             }
         }
     }
-    index.clusters.handle(Event::Completed);
-    index.classes.handle(Event::Completed);
+    index.handle_cluster(Event::Completed);
+    index.handle_class(Event::Completed);
     if problems.0.is_empty() { Ok(index) } else { Err(LoadManifestsError { path: path.into(), problems }) }
 }
 

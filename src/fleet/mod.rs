@@ -14,8 +14,8 @@ use parking_lot::RwLock;
 
 pub use self::{
     index::{
-        ClassEntry, ClassEvent, ClassIndex, ClusterEntry, ClusterEvent, ClusterIndex, ClusterState, Index, Overlay,
-        SAMPLE, Uid, Users, VersionInUse,
+        ClassEntry, ClassEvent, ClassIndex, ClusterEvent, ClusterIndex, ClusterState, ControlPlaneEvent,
+        ControlPlaneIndex, Index, Overlay, SAMPLE, Together, Users, VersionInUse, WorkerEvent, WorkerIndex,
     },
     source::{Event, Fold, Source},
     watch::Freshness,

@@ -197,11 +197,11 @@ pub async fn follow_all(clusters: Client, classes: Client, fleet: &Fleet) {
     futures::join!(
         follow::<Cluster>(clusters, |event| {
             fleet.clusters.touch();
-            fleet.index.write().clusters.handle(event);
+            fleet.index.write().handle_cluster(event);
         }),
         follow::<ClusterClass>(classes, |event| {
             fleet.classes.touch();
-            fleet.index.write().classes.handle(event);
+            fleet.index.write().handle_class(event);
         }),
     );
 }

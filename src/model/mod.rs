@@ -18,10 +18,10 @@ pub use self::{
     change::Change,
     cluster::{Cluster, ControlPlaneRef, Progress, Topology},
     cluster_class::ClusterClass,
-    control_plane::ControlPlane,
+    control_plane::{ControlPlane, ControlPlaneKind},
     metadata::{Annotations, Labels, Metadata, annotation, label},
     running::{ControlPlaneState, Provider, Running, distinct_workers},
-    worker_set::WorkerSet,
+    worker_set::{WorkerKind, WorkerSet},
 };
 
 /// The API group of Cluster and `ClusterClass`.

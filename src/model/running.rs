@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use super::ControlPlane;
+
 /// What is known to run of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Running {
@@ -46,6 +48,20 @@ pub enum Provider {
     /// Any other.
     #[default]
     Other,
+}
+
+impl ControlPlaneState {
+    /// What an object at `version` says. One without a version says nothing that a plan could begin with.
+    #[must_use]
+    pub fn at(version: Arc<str>, settled: bool, provider: Provider) -> Self {
+        if version.is_empty() { Self::Unknown } else { Self::At { version, settled, provider } }
+    }
+
+    /// What `object` says.
+    #[must_use]
+    pub fn of(object: &ControlPlane, provider: Provider) -> Self {
+        Self::at(object.version().into(), object.settled(), provider)
+    }
 }
 
 impl Provider {

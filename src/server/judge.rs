@@ -199,7 +199,7 @@ impl Judge {
         };
         let verdict = |newer: &Overlay| {
             let named = |state: &ClusterState| case.names_users_of(state);
-            let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
+            let users = self.fleet.index.read().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };

@@ -191,7 +191,7 @@ impl Collector for IndexMetrics {
             (
                 [index.clusters.objects().len(), index.classes.objects().len()],
                 [index.clusters.undecodable(), index.classes.undecodable()],
-                index.clusters.objects().versions_in_use(),
+                index.versions_in_use(),
             )
         };
         let staleness = [self.0.clusters.staleness(), self.0.classes.staleness()];

@@ -47,8 +47,8 @@ impl Recent {
 
     /// The Clusters that may be in another state than the index says, as far as they concern `class`.
     pub fn overlay(&mut self, class: &ObjectKey, index: &Index, now: Instant) -> Overlay {
-        let known = |key: &ObjectKey| index.clusters.objects().get(key).map(|entry| &entry.state);
-        self.clusters.retain(|key, (state, at)| alive(*at, now) && known(key) != Some(state));
+        let known = |key: &ObjectKey| index.clusters.objects().get(key);
+        self.clusters.retain(|key, (state, at)| alive(*at, now) && !known(key).is_some_and(|known| known.says_the_same(state)));
         let concerns = |key: &ObjectKey, state: &ClusterState| {
             *state.class == *class || known(key).is_some_and(|known| *known.class == *class)
         };

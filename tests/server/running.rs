@@ -111,16 +111,16 @@ impl Drop for Running {
 /// `ClusterClass` a/quick with two versions, and Cluster a/c1 at the first of them.
 pub fn index() -> Index {
     let mut index = Index::default();
-    index.classes.handle(Event::Applied(
+    index.handle_class(Event::Applied(
         serde_json::from_value(json!({
             "metadata": {"name": "quick", "namespace": "a"},
             "spec": {"kubernetesVersions": ["v1.31.2", "v1.32.4"]}
         }))
         .unwrap(),
     ));
-    index.clusters.handle(Event::Applied(serde_json::from_value(cluster("c1", "v1.31.2")).unwrap()));
-    index.classes.handle(Event::Completed);
-    index.clusters.handle(Event::Completed);
+    index.handle_cluster(Event::Applied(serde_json::from_value(cluster("c1", "v1.31.2")).unwrap()));
+    index.handle_class(Event::Completed);
+    index.handle_cluster(Event::Completed);
     index
 }
 
