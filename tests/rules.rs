@@ -82,8 +82,8 @@ struct Users {
     deleting: bool,
     #[serde(default)]
     paused: bool,
-    #[serde(default)]
-    running: Runs,
+    /// Absent: nothing yet, so that no rule has anything to say of it.
+    running: Option<Runs>,
 }
 
 /// What runs: the control plane's version, `missing` or `not-created` (absent: not known), and the workers' versions
@@ -103,7 +103,7 @@ impl From<&Runs> for Running {
     fn from(runs: &Runs) -> Self {
         let provider = if runs.kubeadm { Provider::Kubeadm } else { Provider::Other };
         let control_plane = match runs.control_plane.as_deref() {
-            None => ControlPlaneState::Unknown,
+            None | Some("unknown") => ControlPlaneState::Unknown,
             Some("missing") => ControlPlaneState::Missing,
             Some("not-created") => ControlPlaneState::NotCreated,
             Some(version) => ControlPlaneState::At { version: version.into(), settled: !runs.moving, provider },
@@ -172,6 +172,8 @@ fn index(fleet: &Fleet) -> Index {
 fn users(fleet: &Fleet) -> Overlay {
     let mut overlay = Overlay::default();
     for users in &fleet.users {
+        let nothing = Running { control_plane: ControlPlaneState::NotCreated, workers: None };
+        let running = users.running.as_ref().map_or(nothing, Running::from);
         let width = users.count.to_string().len().max(2);
         for n in 1..=users.count {
             let mut metadata = json!({"namespace": users.namespace, "name": format!("{}{n:0width$}", users.prefix)});
@@ -181,7 +183,7 @@ fn users(fleet: &Fleet) -> Overlay {
             let topology = json!({"classRef": {"name": "q", "namespace": "a"}, "version": users.version});
             let object = json!({"metadata": metadata, "spec": {"paused": users.paused, "topology": topology}});
             let cluster: Cluster = serde_json::from_value(object).unwrap();
-            let state = ClusterState::of(&cluster, Running::from(&users.running)).unwrap();
+            let state = ClusterState::of(&cluster, running.clone()).unwrap();
             overlay.0.insert(cluster.key(), Some(state));
         }
     }

@@ -12,6 +12,8 @@ mod wire;
 
 use parking_lot::RwLock;
 
+use crate::planner::Installed;
+
 pub use self::{
     index::{
         ClassEntry, ClassEvent, ClassIndex, ClusterEvent, ClusterIndex, ClusterState, ControlPlaneEvent,
@@ -33,6 +35,14 @@ pub struct Fleet {
     pub clusters: Freshness,
     /// How fresh the classes are.
     pub classes: Freshness,
+}
+
+impl Fleet {
+    /// The Cluster API that is installed.
+    #[must_use]
+    pub fn installed(&self) -> Installed {
+        Installed::default()
+    }
 }
 
 impl From<Index> for Fleet {
