@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Fleet, manifests},
     model::{Cluster, ClusterClass},
     review::{self, Question},
     rules::{Mode, RULES},
     server::judge::Judge,
-    verdict::Modes,
 };
 
 fn read(path: &str) -> String {
@@ -53,7 +53,7 @@ fn every_rule_has_its_page_and_no_page_is_left_over() {
 fn said() -> BTreeSet<String> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let fleet = Fleet::from(manifests::load(&examples.join("fleet")).unwrap());
-    let judge = Judge::new(Arc::new(fleet), None, Modes::default());
+    let judge = Judge::new(Arc::new(fleet), None, Config::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut said = BTreeSet::new();
     for entry in std::fs::read_dir(examples.join("reviews")).unwrap() {

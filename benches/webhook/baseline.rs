@@ -8,10 +8,10 @@ use std::{
 
 use actix_web::{App, HttpResponse, HttpServer, rt, web};
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet, Index},
     model::{Cluster, ClusterClass},
     server::{self, Addresses, Certificate, Setup, body::Limits, shutdown},
-    verdict::Modes,
 };
 use openssl::ssl::{SslAcceptor, SslFiletype, SslMethod};
 use serde_json::json;
@@ -58,7 +58,7 @@ pub fn serve_ours(clusters: usize) -> Server {
             let bound = server::start(Setup {
                 fleet: Arc::new(Fleet::from(index(clusters))),
                 kubernetes: None,
-                modes: Modes::default(),
+                config: Config::default(),
                 listen: Addresses { webhook: LOOPBACK, health: LOOPBACK, metrics: LOOPBACK },
                 certificate: Certificate::SelfMade { write_ca: None },
                 certificate_poll: Duration::from_secs(3600),

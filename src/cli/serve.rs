@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::logging::LogArgs;
 use crate::{
-    config::{self, Config},
+    config,
     fleet::{Fleet, manifests},
     server::{
         self, Addresses, Certificate, Setup,
@@ -141,7 +141,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     logs.init()?;
     let source = fleet.checked();
     let certificate = certificate.checked(&source);
-    let Config { modes } = config.as_deref().map(config::load).transpose()?.unwrap_or_default();
+    let config = config.as_deref().map(config::load).transpose()?.unwrap_or_default();
     actix_web::rt::System::new().block_on(async {
         let signals = shutdown::signals().context("failed to catch signals")?;
         let (fleet, kubernetes) = match source {
@@ -153,7 +153,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let bound = server::start(Setup {
             fleet: Arc::new(fleet),
             kubernetes,
-            modes,
+            config,
             listen: listen.checked(),
             certificate,
             certificate_poll: POLL,

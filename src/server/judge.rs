@@ -14,6 +14,7 @@ use super::{
     recent::Recent,
 };
 use crate::{
+    config::Config,
     fleet::{ClassEntry, ClusterState, Fleet, Overlay},
     model::{Change, Cluster, ClusterClass, ObjectKey, Running},
     review::Judged,
@@ -88,6 +89,7 @@ pub struct Judge {
     /// `None` if the fleet was read from manifests: then they are the truth.
     live: Option<Live>,
     modes: Modes,
+    runtime_sdk: bool,
     recent: Mutex<Recent>,
     started: Instant,
 }
@@ -101,8 +103,9 @@ struct KnownClass {
 impl Judge {
     /// Judges by `fleet` and, if given, `live`.
     #[must_use]
-    pub fn new(fleet: Arc<Fleet>, live: Option<Live>, modes: Modes) -> Self {
-        Self { fleet, live, modes, recent: Mutex::default(), started: Instant::now() }
+    pub fn new(fleet: Arc<Fleet>, live: Option<Live>, config: Config) -> Self {
+        let Config { modes, runtime_sdk } = config;
+        Self { fleet, live, modes, runtime_sdk, recent: Mutex::default(), started: Instant::now() }
     }
 
     /// The verdict on a Cluster change. `deadline` is when the answer is due.
@@ -195,7 +198,7 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let named = |state: &ClusterState| case.names_users_of(&state.version);
+            let named = |state: &ClusterState| case.names_users_of(state);
             let users = self.fleet.index.read().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)

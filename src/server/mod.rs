@@ -43,8 +43,8 @@ use self::{
     tls::{CertificateFiles, Certificates, LoadCertificateError, Reloader},
 };
 use crate::{
+    config::Config,
     fleet::{Fleet, watch},
-    verdict::Modes,
 };
 
 /// The API server keeps an idle connection for 90 s, and does not repeat a call whose connection was closed under it; so
@@ -68,8 +68,8 @@ pub struct Setup {
     pub fleet: Arc<Fleet>,
     /// Where the API server is that feeds the fleet, and whom to ask before a refusal; `None` for a fleet from files.
     pub kubernetes: Option<kube::Config>,
-    /// The mode of each rule.
-    pub modes: Modes,
+    /// How to judge.
+    pub config: Config,
     /// Where to listen.
     pub listen: Addresses,
     /// What to serve with.
@@ -168,14 +168,14 @@ type Task = futures::future::LocalBoxFuture<'static, ServerError>;
 /// # Errors
 /// If the certificate does not load, an address cannot be bound, or the client cannot be made.
 pub fn start(setup: Setup) -> Result<Bound, ServerError> {
-    let Setup { fleet, kubernetes, modes, listen, certificate, certificate_poll, limits, grace } = setup;
+    let Setup { fleet, kubernetes, config, listen, certificate, certificate_poll, limits, grace } = setup;
     let draining = Draining::default();
     let metrics = Arc::new(Metrics::new(&fleet));
     let (certificates, reloader) = certificates(certificate, listen.webhook)?;
     metrics.serves_until(certificates.not_after());
     let live = kubernetes.clone().map(|config| Live::new(config, tokio::runtime::Handle::current())).transpose()?;
     let webhook = Arc::new(Webhook {
-        judge: Judge::new(Arc::clone(&fleet), live, modes),
+        judge: Judge::new(Arc::clone(&fleet), live, config),
         metrics: Arc::clone(&metrics),
         gate: Gate::new(limits),
         draining: draining.clone(),

@@ -3,9 +3,9 @@
 use std::{net::SocketAddr, sync::Arc, sync::mpsc, thread, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet, Index},
     server::{self, Addresses, Certificate, ServerError, Setup, body::Limits, self_made, tls::CertificateFiles},
-    verdict::Modes,
 };
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use serde_json::json;
@@ -42,7 +42,7 @@ impl Running {
         let mut setup = Setup {
             fleet: Arc::new(Fleet::from(index())),
             kubernetes: None,
-            modes: Modes::default(),
+            config: Config::default(),
             listen: Addresses { webhook: free, health: free, metrics: free },
             certificate: Certificate::Files(files),
             certificate_poll: Duration::from_millis(20),
