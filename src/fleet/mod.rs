@@ -35,13 +35,19 @@ pub struct Fleet {
     pub clusters: Freshness,
     /// How fresh the classes are.
     pub classes: Freshness,
+    installed: RwLock<Installed>,
 }
 
 impl Fleet {
     /// The Cluster API that is installed.
     #[must_use]
     pub fn installed(&self) -> Installed {
-        Installed::default()
+        *self.installed.read()
+    }
+
+    /// Notes which Cluster API is installed.
+    pub fn set_installed(&self, installed: Installed) {
+        *self.installed.write() = installed;
     }
 }
 
