@@ -68,6 +68,11 @@ impl Fleet {
         self.cluster_api.read().clone()
     }
 
+    /// Says what plans depend on, whichever release that is.
+    pub fn set_installed(&self, installed: Installed) {
+        self.cluster_api.write().installed = installed;
+    }
+
     /// Says which Cluster API is installed. Gives back what was thought before.
     pub fn set_cluster_api(&self, now: ClusterApi) -> ClusterApi {
         std::mem::replace(&mut self.cluster_api.write(), now)

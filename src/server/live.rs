@@ -156,8 +156,8 @@ impl Live {
                     return Ok(Read::Missing);
                 }
                 (Some(refusal), _) => {
-                    self.remember(&kind, Err(Unreadable::refused(refusal, &resource)));
                     if refusal == Refusal::Forbidden {
+                        self.remember(&kind, Err(Unreadable::refused(refusal, &resource)));
                         return Ok(Read::Unreadable);
                     }
                     self.resolved.lock().remove(&kind);

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod body;
 mod deadline;
+mod fleet_metrics;
 pub mod health;
 pub mod judge;
 pub mod live;
