@@ -15,7 +15,7 @@ use capi_version_guard::{
         Overlay,
         manifests::{self, Manifest, Object, Problem},
     },
-    model::ObjectKey,
+    model::{ControlPlaneKind, ObjectKey, annotation},
 };
 
 fn line(found: Result<Manifest, Problem>) -> String {
@@ -23,10 +23,7 @@ fn line(found: Result<Manifest, Problem>) -> String {
         Ok(manifest) => manifest,
         Err(problem) => return format!("{problem}\n"),
     };
-    let mut line = match &object {
-        Object::Cluster(cluster) => format!("{position} Cluster {}", cluster.key()),
-        Object::ClusterClass(class) => format!("{position} ClusterClass {} lists", class.key()),
-    };
+    let mut line = format!("{position} {} {}", object.kind(), object.key());
     match object {
         Object::Cluster(cluster) => {
             if let (Some(class), Some(version)) = (cluster.class_key(), cluster.version()) {
@@ -34,8 +31,23 @@ fn line(found: Result<Manifest, Problem>) -> String {
             }
             line.push_str(if cluster.metadata.deleting { ", deleting" } else { "" });
             line.push_str(if cluster.paused() { ", paused" } else { "" });
+            if let Some(reference) = cluster.control_plane_ref() {
+                let kind = ControlPlaneKind::from(reference);
+                write!(line, ", refers to {kind} {}", reference.name).unwrap();
+            }
+            if let Some(step) = cluster.metadata.annotations.value(annotation::UPGRADE_STEP) {
+                write!(line, ", steps at {step}").unwrap();
+            }
+        }
+        Object::ControlPlane(kind, object) => {
+            let settled = if object.settled() { "settled" } else { "not settled" };
+            write!(line, " of {} is at {:?}, {settled}", kind.group, object.version()).unwrap();
+        }
+        Object::WorkerSet(_, set) => {
+            write!(line, " of {} is at {:?}", set.cluster_name().unwrap_or("nobody"), set.version()).unwrap();
         }
         Object::ClusterClass(class) => {
+            line.push_str(" lists");
             for version in class.versions() {
                 write!(line, " {version}").unwrap();
             }
