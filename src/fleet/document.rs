@@ -423,9 +423,15 @@ impl Reader<'_> {
                 }
             }
         }
-        let group = match version {
-            ApiVersion::V1Beta1 => group.split_once('/').map_or("", |(group, _)| group).to_owned(),
-            ApiVersion::V1Beta2 => group,
+        let group = match (version, group.split_once('/')) {
+            (ApiVersion::V1Beta2, _) => group,
+            (ApiVersion::V1Beta1, Some((group, _))) => group.to_owned(),
+            (ApiVersion::V1Beta1, None) => {
+                if self.found.len() == before {
+                    self.problem(at, format!("spec.controlPlaneRef.apiVersion: {} names no group", quoted(&group)));
+                }
+                String::new()
+            }
         };
         Some(ControlPlaneRef { group, kind, name })
     }
