@@ -12,6 +12,8 @@ mod wire;
 
 use parking_lot::RwLock;
 
+use crate::planner::Installed;
+
 pub use self::{
     index::{
         ClassEntry, ClassEvent, ClassIndex, ClusterEvent, ClusterIndex, ClusterState, ControlPlaneEvent,
@@ -33,6 +35,20 @@ pub struct Fleet {
     pub clusters: Freshness,
     /// How fresh the classes are.
     pub classes: Freshness,
+    installed: RwLock<Installed>,
+}
+
+impl Fleet {
+    /// The Cluster API that is installed.
+    #[must_use]
+    pub fn installed(&self) -> Installed {
+        *self.installed.read()
+    }
+
+    /// Notes which Cluster API is installed.
+    pub fn set_installed(&self, installed: Installed) {
+        *self.installed.write() = installed;
+    }
 }
 
 impl From<Index> for Fleet {

@@ -23,6 +23,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "A class's list holds the version of every Cluster that uses the class.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 

@@ -9,7 +9,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     fleet::watch::{Kind, Watched},
-    model::ObjectKey,
+    model::{Cluster, ObjectKey, Running},
     text::chain,
 };
 
@@ -68,6 +68,14 @@ impl Live {
             Ok(Ok(Ok(None))) => Ok(None),
             Ok(Ok(Ok(Some(watched)))) => watched.object.map(Some).map_err(failed),
         }
+    }
+
+    /// Reads what runs of a Cluster.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn running(&self, _cluster: &Cluster, _deadline: Instant) -> Result<Running, LiveReadError> {
+        Ok(Running::default())
     }
 }
 

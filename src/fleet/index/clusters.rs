@@ -184,7 +184,8 @@ impl Fold for ClusterIndex {
         let shared = self.states.shared_with(&state, shared_texts);
         let known = self.by_key.get_key_value(&key);
         // What runs is not looked up anew for a mere change of labels.
-        let state = known.map(|(_, known)| known).filter(|known| known.says_the_same(&shared)).map_or(shared, Arc::clone);
+        let state =
+            known.map(|(_, known)| known).filter(|known| known.says_the_same(&shared)).map_or(shared, Arc::clone);
         if known.is_some_and(|(known, _)| *known.0 == identity) {
             self.set(&key, state);
         } else {

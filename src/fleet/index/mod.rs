@@ -189,12 +189,7 @@ impl Index {
 
     /// The same, but names Clusters only of those states that `named` asks for: the names are what costs.
     #[must_use]
-    pub fn users_naming(
-        &self,
-        class: &ObjectKey,
-        overlay: &Overlay,
-        named: impl Fn(&ClusterState) -> bool,
-    ) -> Users {
+    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&ClusterState) -> bool) -> Users {
         self.groups.users(class, overlay, |key| self.clusters.objects().get(key), named)
     }
 

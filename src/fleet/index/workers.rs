@@ -54,7 +54,8 @@ impl WorkerIndex {
     /// Counts a set in.
     fn join(&mut self, cluster: &ObjectKey, version: &str) -> Arc<Crew> {
         let crews = self.clusters.get_mut(&cluster.namespace, &cluster.name);
-        if let Some((crew, sets)) = crews.and_then(|crews| crews.iter_mut().find(|(crew, _)| *crew.version == *version)) {
+        if let Some((crew, sets)) = crews.and_then(|crews| crews.iter_mut().find(|(crew, _)| *crew.version == *version))
+        {
             *sets += 1;
             return Arc::clone(crew);
         }
