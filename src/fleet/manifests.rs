@@ -11,7 +11,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     fmt::{self, Write},
     fs, io,
     path::{Path, PathBuf},
@@ -67,10 +67,11 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
 
     let mut index = Index::of_manifests();
     let mut places: HashMap<(Cow<'static, str>, ObjectKey), (Arc<Path>, Position)> = HashMap::new();
-    let mut control_planes: BTreeSet<ControlPlaneKind> = BTreeSet::new();
     index.handle_cluster(Event::Restarted);
     index.handle_class(Event::Restarted);
-    WorkerKind::ALL.into_iter().for_each(|kind| index.handle_workers(kind, Event::Restarted));
+    for kind in WorkerKind::ALL {
+        index.handle_workers(kind, Event::Restarted);
+    }
     for file in files {
         let text = match read(&file) {
             Ok(text) => text,
@@ -101,7 +102,7 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
                 Object::ClusterClass(class) => index.handle_class(Event::Listed(class)),
                 Object::WorkerSet(kind, set) => index.handle_workers(kind, Event::Listed(set)),
                 Object::ControlPlane(kind, object) => {
-                    if control_planes.insert(kind.clone()) {
+                    if index.control_planes(&kind).is_none() {
                         index.handle_control_planes(&kind, Event::Restarted);
                     }
                     index.handle_control_planes(&kind, Event::Listed(object));
@@ -110,8 +111,13 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
         }
     }
     index.handle_class(Event::Completed);
-    WorkerKind::ALL.into_iter().for_each(|kind| index.handle_workers(kind, Event::Completed));
-    control_planes.iter().for_each(|kind| index.handle_control_planes(kind, Event::Completed));
+    for kind in WorkerKind::ALL {
+        index.handle_workers(kind, Event::Completed);
+    }
+    let kinds: Vec<ControlPlaneKind> = index.followed_control_planes().map(|(kind, _)| kind.clone()).collect();
+    for kind in &kinds {
+        index.handle_control_planes(kind, Event::Completed);
+    }
     index.handle_cluster(Event::Completed);
     if problems.0.is_empty() { Ok(index) } else { Err(LoadManifestsError { path: path.into(), problems }) }
 }
