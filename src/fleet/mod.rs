@@ -1,7 +1,8 @@
-//! The fleet: which Cluster uses which class at which version.
+//! The fleet: which Cluster uses which class at which version, and what runs of it.
 //!
-//! `index` is a pure fold of the events of each `source` into what a judgement looks up; `watch` (Kubernetes) and
-//! `manifests` (files, read by `document`, which are written as `wire` says) feed it.
+//! `index` is a pure fold of the events of each `source` (Clusters, classes, worker sets, each kind of control plane
+//! objects) into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files, read by `document`, which are
+//! written as `wire` says) feed it.
 
 mod cluster_api;
 mod document;
