@@ -27,6 +27,9 @@ pub use self::{
 /// The API group of Cluster and `ClusterClass`.
 pub const GROUP: &str = "cluster.x-k8s.io";
 
+/// The API group that Cluster API's own providers of control planes have, and most others.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+
 /// Namespace and name of a namespaced object; for a class, this is its *class key*.
 ///
 /// Ordered by namespace, then name. Cloning shares the texts.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::ControlPlane;
+use super::{CONTROL_PLANE_GROUP, ControlPlane};
 
 /// What is known to run of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ impl Provider {
     /// The provider of control planes of this kind.
     #[must_use]
     pub fn of(group: &str, kind: &str) -> Self {
-        let kubeadm = group == "controlplane.cluster.x-k8s.io" && kind == "KubeadmControlPlane";
+        let kubeadm = group == CONTROL_PLANE_GROUP && kind == "KubeadmControlPlane";
         if kubeadm { Self::Kubeadm } else { Self::Other }
     }
 }

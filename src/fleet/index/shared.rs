@@ -44,9 +44,9 @@ impl<T: ?Sized + Eq + Hash> Pool<T> {
             self.known.retain(|known| Arc::strong_count(known) > 1);
             self.search_at = Self::LEAST.max(2 * self.known.len());
         }
-        let made = make();
-        self.known.insert(Arc::clone(&made));
-        made
+        let first = make();
+        self.known.insert(Arc::clone(&first));
+        first
     }
 }
 
