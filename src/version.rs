@@ -80,6 +80,12 @@ impl KubernetesVersion {
         self.0.minor
     }
 
+    /// The patch version number.
+    #[must_use]
+    pub fn patch(&self) -> u64 {
+        self.0.patch
+    }
+
     /// Compares by semver precedence: a pre-release is lower than its release, build tags count for nothing.
     #[must_use]
     pub fn cmp_precedence(&self, other: &Self) -> Ordering {

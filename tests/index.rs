@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capi_version_guard::{
     fleet::{ClassEntry, ClusterState, Event, Index, Overlay, SAMPLE, Uid, Users, VersionInUse},
-    model::{Cluster, ClusterClass, ObjectKey},
+    model::{Cluster, ClusterClass, ObjectKey, Running},
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -173,6 +173,7 @@ fn plain_users(world: &World<Wanted>, class: &ObjectKey) -> Users {
     let versions = slots.into_iter().map(|((version, deleting), keys)| VersionInUse {
         version: version.into(),
         deleting,
+        running: Running::default(),
         clusters: keys.len(),
         sample: keys.into_iter().take(SAMPLE).collect(),
     });
@@ -190,7 +191,7 @@ fn clusters_equal(index: &Index, world: &World<Wanted>) -> Result<(), TestCaseEr
         for number in 0..NAMES {
             let key = ObjectKey::new(namespace, format!("c{number}"));
             let wanted = world.get(&key).and_then(Option::as_ref);
-            let state = wanted.and_then(|wanted| ClusterState::of(&cluster(&key, wanted)));
+            let state = wanted.and_then(|wanted| ClusterState::of(&cluster(&key, wanted), Running::default()));
             let entry = clusters.get(&key);
             prop_assert_eq!(entry.map(|entry| &entry.state), state.as_ref(), "{}", key);
             if let (Some(entry), Some(wanted)) = (entry, wanted) {
@@ -279,7 +280,7 @@ proptest! {
             world.insert(key, Some(wanted));
         }
         let state = |(key, wanted): (&ObjectKey, &Option<Wanted>)| {
-            let state = wanted.as_ref().and_then(|wanted| ClusterState::of(&cluster(key, wanted)));
+            let state = wanted.as_ref().and_then(|wanted| ClusterState::of(&cluster(key, wanted), Running::default()));
             (key.clone(), state)
         };
         let overlay = Overlay(newer.iter().map(state).collect());

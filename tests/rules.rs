@@ -1,7 +1,8 @@
 //! The rules, from both objects and a fleet to the whole texts that people read: tables of cases in tests/cases/rules.
 //!
 //! A case gives `cluster` or `class` with `old` and `new` (both: UPDATE, one of them: CREATE or DELETE; they are called a/b
-//! and a/q unless they say otherwise), the `fleet` (classes by key; `users` of class a/q by version), and `modes`. What it
+//! and a/q unless they say otherwise), the `fleet` (classes by key; `users` of class a/q by version), what is `running` of the
+//! Cluster, which Cluster API is `installed` (its version; absent: the newest known), `runtimeSDK` and `modes`. What it
 //! expects: `denied` (the message; absent: allowed), `causes` (their fields), `warnings`; `unjudged`: allowed before anything
 //! is looked up.
 
@@ -12,8 +13,9 @@ use std::{
 
 use capi_version_guard::{
     config,
-    fleet::{ClassEntry, Event, Index, Overlay},
-    model::{Change, Cluster, ClusterClass},
+    fleet::{ClassEntry, ClusterState, Event, Index, Overlay},
+    model::{Change, Cluster, ClusterClass, ControlPlaneState, Provider, Running, distinct_workers},
+    planner::Installed,
     rules::{ClassCase, ClusterCase, RULES},
     verdict::Verdict,
 };
@@ -21,13 +23,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Case {
     name: String,
     cluster: Option<Objects>,
     class: Option<Objects>,
     #[serde(default)]
     fleet: Fleet,
+    #[serde(default)]
+    running: Runs,
+    installed: Option<String>,
+    #[serde(default = "yes", rename = "runtimeSDK")]
+    runtime_sdk: bool,
     #[serde(default)]
     modes: BTreeMap<String, String>,
     denied: Option<String>,
@@ -75,6 +82,39 @@ struct Users {
     deleting: bool,
     #[serde(default)]
     paused: bool,
+    #[serde(default)]
+    running: Runs,
+}
+
+/// What runs: the control plane's version, `missing` or `not-created` (absent: not known), and the workers' versions
+/// (absent: not known).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+struct Runs {
+    control_plane: Option<String>,
+    /// Whether the control plane is still on its way to its version.
+    moving: bool,
+    /// Whether it is one of Cluster API's own.
+    kubeadm: bool,
+    workers: Option<Vec<String>>,
+}
+
+impl From<&Runs> for Running {
+    fn from(runs: &Runs) -> Self {
+        let provider = if runs.kubeadm { Provider::Kubeadm } else { Provider::Other };
+        let control_plane = match runs.control_plane.as_deref() {
+            None => ControlPlaneState::Unknown,
+            Some("missing") => ControlPlaneState::Missing,
+            Some("not-created") => ControlPlaneState::NotCreated,
+            Some(version) => ControlPlaneState::At { version: version.into(), settled: !runs.moving, provider },
+        };
+        let workers = runs.workers.as_ref().map(|it| distinct_workers(it.iter().map(String::as_str)));
+        Self { control_plane, workers }
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one() -> usize {
@@ -125,7 +165,12 @@ fn index(fleet: &Fleet) -> Index {
         index.classes.handle(Event::Listed(serde_json::from_value(object).unwrap()));
     }
     index.classes.handle(Event::Completed);
-    index.clusters.handle(Event::Restarted);
+    index
+}
+
+/// The users of class a/q.
+fn users(fleet: &Fleet) -> Overlay {
+    let mut overlay = Overlay::default();
     for users in &fleet.users {
         let width = users.count.to_string().len().max(2);
         for n in 1..=users.count {
@@ -135,11 +180,12 @@ fn index(fleet: &Fleet) -> Index {
             }
             let topology = json!({"classRef": {"name": "q", "namespace": "a"}, "version": users.version});
             let object = json!({"metadata": metadata, "spec": {"paused": users.paused, "topology": topology}});
-            index.clusters.handle(Event::Listed(serde_json::from_value(object).unwrap()));
+            let cluster: Cluster = serde_json::from_value(object).unwrap();
+            let state = ClusterState::of(&cluster, Running::from(&users.running)).unwrap();
+            overlay.0.insert(cluster.key(), Some(state));
         }
     }
-    index.clusters.handle(Event::Completed);
-    index
+    overlay
 }
 
 /// The verdict; `None` if there is nothing to judge.
@@ -147,19 +193,24 @@ fn judge(case: &Case) -> Option<Verdict> {
     let index = index(&case.fleet);
     let modes: Vec<String> = case.modes.iter().map(|(rule, mode)| format!("  {rule}: {mode}\n")).collect();
     let modes = config::parse(&format!("rules:\n{}", modes.concat())).unwrap().modes;
+    let installed = case.installed.as_deref().map_or_else(Installed::default, |it| Installed::of_version(it).unwrap());
+    let installed = Installed { runtime_sdk: case.runtime_sdk, ..installed };
     match (&case.cluster, &case.class) {
         (Some(objects), None) => {
             let change: Change<Cluster> = change(objects, "b");
             let asked = ClusterCase::of(&change)?;
             let class: Option<&ClassEntry> = index.classes.objects().get(&asked.class_key);
-            let findings = ClusterCase { class, ..asked }.findings();
+            let old_class = asked.old.as_ref().and_then(|old| index.classes.objects().get(&old.class_key));
+            let running = Running::from(&case.running);
+            let findings = ClusterCase { class, old_class, running, installed, ..asked }.findings();
             Some(Verdict::new("Cluster", &change.object().key(), findings, &modes))
         }
         (None, Some(objects)) => {
             let change: Change<ClusterClass> = change(objects, "q");
-            let asked = ClassCase::of(&change)?;
+            let mut asked = ClassCase::of(&change)?;
+            asked.installed = installed;
             let users = if asked.needs_users() {
-                index.clusters.objects().users(&change.object().key(), &Overlay::default())
+                index.clusters.objects().users(&change.object().key(), &users(&case.fleet))
             } else {
                 asked.users.clone()
             };

@@ -287,7 +287,9 @@ impl Reader<'_> {
     }
 
     fn cluster(&mut self, metadata: Metadata, spec: Option<WireSpec>, version: ApiVersion) -> Cluster {
-        let Some(WireSpec { paused, topology, .. }) = spec else { return Cluster::from_parts(metadata, false, None) };
+        let Some(WireSpec { paused, topology, .. }) = spec else {
+            return Cluster::from_parts(metadata, false, None, None);
+        };
         let paused = match paused {
             None => false,
             Some(Spanned { value: Value::Bool(paused), .. }) => paused,
@@ -298,7 +300,7 @@ impl Reader<'_> {
         };
         let at = topology.as_ref().map_or(Location::UNKNOWN, |topology| topology.referenced);
         let topology = self.map("spec.topology", topology).map(|topology| self.topology(topology, at, version));
-        Cluster::from_parts(metadata, paused, topology)
+        Cluster::from_parts(metadata, paused, topology, None)
     }
 
     fn topology(&mut self, wire: WireTopology, at: Location, api_version: ApiVersion) -> Topology {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::source::{Event, Fold, Source};
-use crate::model::{Cluster, ClusterClass, ObjectKey};
+use crate::model::{Cluster, ClusterClass, ObjectKey, Running};
 
 /// How many users of a version are named to a reader.
 pub const SAMPLE: usize = 5;
@@ -111,16 +111,19 @@ pub struct ClusterState {
     pub version: Arc<str>,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// What runs.
+    pub running: Running,
 }
 
 impl ClusterState {
     /// The state that `cluster` is in; `None` without a topology.
     #[must_use]
-    pub fn of(cluster: &Cluster) -> Option<Self> {
+    pub fn of(cluster: &Cluster, running: Running) -> Option<Self> {
         Some(Self {
             class: Arc::new(cluster.class_key()?),
             version: cluster.version()?.into(),
             deleting: cluster.metadata.deleting,
+            running,
         })
     }
 }
@@ -199,7 +202,8 @@ impl Fold for ClusterIndex {
             return key;
         };
         let class = self.shared_class(&class);
-        let state = ClusterState { class, version: self.texts.shared(&version), deleting: meta.deleting };
+        let (version, deleting) = (self.texts.shared(&version), meta.deleting);
+        let state = ClusterState { class, version, deleting, running: Running::default() };
         let entry = ClusterEntry { uid: Uid::from(meta.uid.as_str()), state };
         if let Some(known) = self.by_key.get_mut(&key) {
             if known.state == entry.state {
@@ -216,7 +220,7 @@ impl Fold for ClusterIndex {
 
     fn remove(&mut self, key: &ObjectKey) {
         let Some(ClusterEntry { state, .. }) = self.by_key.remove(key) else { return };
-        let ClusterState { class, version, deleting } = state;
+        let ClusterState { class, version, deleting, running: _ } = state;
         if let Some(versions) = self.by_class.get_mut(&class) {
             let slot = (version, deleting);
             if let Some(users) = versions.get_mut(&slot) {
@@ -272,13 +276,19 @@ impl ClusterIndex {
 
     /// The same, but names Clusters only of those versions that `named` asks for: the names are what costs.
     #[must_use]
-    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&str) -> bool) -> Users {
-        let mut counts: BTreeMap<(Arc<str>, bool), VersionInUse> = BTreeMap::new();
-        let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting);
+    pub fn users_naming(&self, class: &ObjectKey, overlay: &Overlay, named: impl Fn(&ClusterState) -> bool) -> Users {
+        let mut counts: BTreeMap<(Arc<str>, bool, Running), VersionInUse> = BTreeMap::new();
+        let slot = |state: &ClusterState| (Arc::clone(&state.version), state.deleting, state.running.clone());
         for ((version, deleting), users) in self.by_class.get(class).into_iter().flatten() {
-            let shown = if named(version) { SAMPLE } else { 0 };
+            let state = ClusterState {
+                class: Arc::new(class.clone()),
+                version: Arc::clone(version),
+                deleting: *deleting,
+                running: Running::default(),
+            };
+            let shown = if named(&state) { SAMPLE } else { 0 };
             let sample = users.iter().filter(|key| !overlay.0.contains_key(key)).take(shown).cloned().collect();
-            let slot = (Arc::clone(version), *deleting);
+            let slot = (Arc::clone(version), *deleting, Running::default());
             counts.insert(slot, VersionInUse::new(version, *deleting, users.len(), sample));
         }
         for (key, newer) in &overlay.0 {
@@ -291,8 +301,9 @@ impl ClusterIndex {
                 let used = counts
                     .entry(slot(newer))
                     .or_insert_with(|| VersionInUse::new(&newer.version, newer.deleting, 0, Vec::new()));
+                used.running = newer.running.clone();
                 used.clusters += 1;
-                if named(&newer.version) {
+                if named(newer) {
                     used.sample.push(key.clone());
                     used.sample.sort();
                     used.sample.truncate(SAMPLE);
@@ -330,6 +341,8 @@ pub struct VersionInUse {
     pub version: Arc<str>,
     /// Whether these Clusters are being deleted.
     pub deleting: bool,
+    /// What runs of them.
+    pub running: Running,
     /// How many.
     pub clusters: usize,
     /// The first [`SAMPLE`] of them by namespace and name, if their names were asked for.
@@ -338,6 +351,6 @@ pub struct VersionInUse {
 
 impl VersionInUse {
     fn new(version: &Arc<str>, deleting: bool, clusters: usize, sample: Vec<ObjectKey>) -> Self {
-        Self { version: Arc::clone(version), deleting, clusters, sample }
+        Self { version: Arc::clone(version), deleting, running: Running::default(), clusters, sample }
     }
 }

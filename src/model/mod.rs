@@ -7,15 +7,21 @@
 mod change;
 mod cluster;
 mod cluster_class;
+mod control_plane;
 mod metadata;
+mod running;
+mod worker_set;
 
 use std::{fmt, sync::Arc};
 
 pub use self::{
     change::Change,
-    cluster::{Cluster, Topology},
+    cluster::{Cluster, ControlPlaneRef, Progress, Topology},
     cluster_class::ClusterClass,
-    metadata::{Annotations, Metadata, annotation},
+    control_plane::ControlPlane,
+    metadata::{Annotations, Labels, Metadata, annotation, label},
+    running::{ControlPlaneState, Provider, Running, distinct_workers},
+    worker_set::WorkerSet,
 };
 
 /// The API group of Cluster and `ClusterClass`.

@@ -7,18 +7,23 @@
 //!
 //! - [`sources`]: where a plan comes from (one minor up, the class's list, an extension);
 //! - [`validation`]: how Cluster API completes and checks it;
-//! - [`simulate`]: what becomes of it, state by state;
+//! - [`Upgrade`]: what becomes of it, state by state;
+//! - [`Installed`]: which release plans;
 //! - this file: the frame around all.
 //!
 //! Source: Cluster API `exp/topology/desiredstate/upgrade_plan.go` at v1.12.3, v1.12.5, v1.13.6 and v1.14.2.
 
+mod installed;
 mod simulation;
 mod sources;
 mod validation;
 
 use std::fmt;
 
-pub use self::simulation::{DeadEnd, Running, Trap, simulate};
+pub use self::{
+    installed::Installed,
+    simulation::{DeadEnd, Running, Trap, Upgrade, simulate},
+};
 
 use crate::version::KubernetesVersion;
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     fleet::{ClassEntry, ClusterState, Fleet, Overlay},
-    model::{Change, Cluster, ClusterClass, ObjectKey},
+    model::{Change, Cluster, ClusterClass, ObjectKey, Running},
     review::Judged,
     rules::{ClassCase, ClusterCase, Finding},
     verdict::{Modes, Verdict},
@@ -143,7 +143,7 @@ impl Judge {
         if judgement.verdict.allowed()
             && !dry_run
             && self.live.is_some()
-            && let Some(state) = ClusterState::of(case.new)
+            && let Some(state) = ClusterState::of(case.new, Running::default())
         {
             self.recent.lock().admit_cluster(case.new.key(), state, Instant::now());
         }
@@ -195,7 +195,7 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let named = |version: &str| case.names_users_of(version);
+            let named = |state: &ClusterState| case.names_users_of(state);
             let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
@@ -210,7 +210,10 @@ impl Judge {
         for _ in 0..ROUNDS {
             let reads = evidence(&said.denials).into_iter().map(async |key| {
                 let cluster: Option<Cluster> = live.read(&key, deadline).await?;
-                Ok::<_, LiveReadError>((key, cluster.as_ref().and_then(ClusterState::of)))
+                Ok::<_, LiveReadError>((
+                    key,
+                    cluster.and_then(|cluster| ClusterState::of(&cluster, Running::default())),
+                ))
             });
             for (key, state) in futures::future::try_join_all(reads).await? {
                 read.insert(key.clone());
