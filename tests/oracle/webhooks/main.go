@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -39,6 +40,8 @@ type question struct {
 	Class    *objects[clusterv1.ClusterClass] `json:"class,omitempty"`
 	Classes  []clusterv1.ClusterClass         `json:"classes,omitempty"`
 	Clusters []clusterv1.Cluster              `json:"clusters,omitempty"`
+	// Workers says whether the Cluster has a MachineDeployment.
+	Workers bool `json:"workers,omitempty"`
 }
 
 type objects[T any] struct {
@@ -105,12 +108,14 @@ func respond(scheme *runtime.Scheme, q *question) (*answer, error) {
 		known = append(known, &q.Clusters[i])
 	}
 	if q.Cluster != nil && q.Cluster.Old != nil {
-		known = append(known, running(q.Cluster.Old)...)
+		known = append(known, running(q.Cluster.Old, q.Workers)...)
 	}
 	reader := fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithObjects(known...).
 		WithIndex(&clusterv1.Cluster{}, index.ClusterClassRefPath, index.ClusterByClusterClassRef).
+		// The default would set up the types of all of Kubernetes, for every question anew.
+		WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		Build()
 	switch {
 	case q.Cluster != nil:
@@ -160,7 +165,7 @@ func reconciled(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
 }
 
 // running is what a Cluster that has arrived at its version consists of.
-func running(cluster *clusterv1.Cluster) []client.Object {
+func running(cluster *clusterv1.Cluster, workers bool) []client.Object {
 	ref := cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		return nil
@@ -178,6 +183,9 @@ func running(cluster *clusterv1.Cluster) []client.Object {
 	controlPlane.SetKind(ref.Kind)
 	controlPlane.SetNamespace(cluster.Namespace)
 	controlPlane.SetName(ref.Name)
+	if !workers {
+		return []client.Object{crd, controlPlane}
+	}
 	labels := map[string]string{
 		clusterv1.ClusterNameLabel:          cluster.Name,
 		clusterv1.ClusterTopologyOwnedLabel: "",
@@ -242,7 +250,6 @@ func word(field, text string) string {
 		{list + "s", "but not set in ClusterClass", "K4"},
 		{"", "ClusterClass cannot be deleted because it is used by", "K5"},
 	} {
-		// The text ends with what the check says; before it stands the value, which may say anything.
 		if strings.HasPrefix(field, known.field) && strings.Contains(text, known.part) {
 			return known.word
 		}
