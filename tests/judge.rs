@@ -5,13 +5,13 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet},
     model::{Change, Cluster, ClusterClass},
     server::{
         judge::{Basis, Judge, Judgement, Unavailable},
         live::Live,
     },
-    verdict::Modes,
 };
 use serde_json::{Value, json};
 use support::{
@@ -29,16 +29,16 @@ fn fleet(clusters: &[Value], classes: &[Value]) -> Arc<Fleet> {
 
 fn feed(fleet: &Fleet, clusters: &[Value], classes: &[Value]) {
     let mut index = fleet.index.write();
-    index.clusters.handle(Event::Restarted);
+    index.handle_cluster(Event::Restarted);
     for object in clusters {
-        index.clusters.handle(Event::Listed(read(object)));
+        index.handle_cluster(Event::Listed(read(object)));
     }
-    index.clusters.handle(Event::Completed);
-    index.classes.handle(Event::Restarted);
+    index.handle_cluster(Event::Completed);
+    index.handle_class(Event::Restarted);
     for object in classes {
-        index.classes.handle(Event::Listed(read(object)));
+        index.handle_class(Event::Listed(read(object)));
     }
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Completed);
     fleet.clusters.touch();
     fleet.classes.touch();
 }
@@ -50,7 +50,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
 fn judge(fleet: &Arc<Fleet>, live: Vec<Answer>) -> (Judge, Api) {
     let api = Api::new(live);
     let judge =
-        Judge::new(Arc::clone(fleet), Some(Live::with_client(api.client(), Handle::current())), Modes::default());
+        Judge::new(Arc::clone(fleet), Some(Live::with_client(api.client(), Handle::current())), Config::default());
     (judge, api)
 }
 
@@ -289,7 +289,7 @@ async fn an_admitted_class_change_counts_before_the_watch_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn manifests_are_the_truth_and_nobody_is_asked() {
     let fleet = fleet(&[cluster("a", "c", "k", "v1.30.0")], &[class("a", "k", &["v1.30.0"])]);
-    let judge = Judge::new(fleet, None, Modes::default());
+    let judge = Judge::new(fleet, None, Config::default());
     let said = on_class(&judge, &Change::Delete(read(&class("a", "k", &["v1.30.0"])))).await.unwrap();
     assert_eq!(
         said.verdict.message(),

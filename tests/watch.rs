@@ -25,7 +25,7 @@ async fn follow(clusters: Vec<Answer>) -> (Arc<Fleet>, Api) {
 
 /// The versions in use of class a/k, with the names of their Clusters.
 fn users(fleet: &Fleet) -> Value {
-    let users = fleet.index.read().clusters.objects().users(&ObjectKey::new("a", "k"), &Overlay::default());
+    let users = fleet.index.read().users(&ObjectKey::new("a", "k"), &Overlay::default());
     let names = |sample: &[ObjectKey]| sample.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(" ");
     users.versions.iter().map(|used| (used.version.to_string(), json!(names(&used.sample)))).collect()
 }

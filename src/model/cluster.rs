@@ -198,7 +198,7 @@ impl Cluster {
     /// The Cluster's own key.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(self.metadata.namespace.as_str(), self.metadata.name.as_str())
+        self.metadata.key()
     }
 
     /// Whether it is paused, by its spec or by the annotation.

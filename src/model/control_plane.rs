@@ -3,10 +3,36 @@
 //! Source: Cluster API v1.14 `internal/contract/controlplane.go` (`Version`, `StatusVersion`, `IsProvisioning`,
 //! `IsUpgrading`).
 
+use std::{fmt, sync::Arc};
+
 use serde::{Deserialize, Deserializer};
 
-use super::{Metadata, metadata::null_is_default};
+use super::{ControlPlaneRef, Metadata, metadata::null_is_default};
 use crate::version::KubernetesVersion;
+
+/// A kind of control plane objects. Which version of it is read is for the one who reads.
+///
+/// Ordered by group, then kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ControlPlaneKind {
+    /// The API group.
+    pub group: Arc<str>,
+    /// The kind.
+    pub kind: Arc<str>,
+}
+
+impl From<&ControlPlaneRef> for ControlPlaneKind {
+    fn from(reference: &ControlPlaneRef) -> Self {
+        Self { group: reference.group.as_str().into(), kind: reference.kind.as_str().into() }
+    }
+}
+
+/// As Kubernetes writes it: `KubeadmControlPlane.controlplane.cluster.x-k8s.io`.
+impl fmt::Display for ControlPlaneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.kind, self.group)
+    }
+}
 
 /// What a judgement needs of a control plane object.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -7,6 +7,8 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
+use super::ObjectKey;
+
 /// The annotations that are kept while decoding; all others are passed over unread.
 pub mod annotation {
     /// On a Cluster: skips Cluster API's checks of version transitions on UPDATE (presence counts, not the value).
@@ -69,6 +71,14 @@ pub struct Metadata {
     /// The known labels.
     #[serde(deserialize_with = "null_is_default")]
     pub labels: Labels,
+}
+
+impl Metadata {
+    /// The key of the object that this is the metadata of.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace.as_str(), self.name.as_str())
+    }
 }
 
 /// Those of an object's annotations that this program knows ([`annotation`]).

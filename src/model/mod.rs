@@ -18,14 +18,17 @@ pub use self::{
     change::Change,
     cluster::{Cluster, ControlPlaneRef, Progress, Topology},
     cluster_class::ClusterClass,
-    control_plane::ControlPlane,
+    control_plane::{ControlPlane, ControlPlaneKind},
     metadata::{Annotations, Labels, Metadata, annotation, label},
     running::{ControlPlaneState, Provider, Running, distinct_workers},
-    worker_set::WorkerSet,
+    worker_set::{WorkerKind, WorkerSet},
 };
 
 /// The API group of Cluster and `ClusterClass`.
 pub const GROUP: &str = "cluster.x-k8s.io";
+
+/// The API group that Cluster API's own providers of control planes have, and most others.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 
 /// Namespace and name of a namespaced object; for a class, this is its *class key*.
 ///

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use super::{CONTROL_PLANE_GROUP, ControlPlane};
+
 /// What is known to run of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Running {
@@ -48,11 +50,25 @@ pub enum Provider {
     Other,
 }
 
+impl ControlPlaneState {
+    /// What an object at `version` says. One without a version says nothing that a plan could begin with.
+    #[must_use]
+    pub fn at(version: Arc<str>, settled: bool, provider: Provider) -> Self {
+        if version.is_empty() { Self::Unknown } else { Self::At { version, settled, provider } }
+    }
+
+    /// What `object` says.
+    #[must_use]
+    pub fn of(object: &ControlPlane, provider: Provider) -> Self {
+        Self::at(object.version().into(), object.settled(), provider)
+    }
+}
+
 impl Provider {
     /// The provider of control planes of this kind.
     #[must_use]
     pub fn of(group: &str, kind: &str) -> Self {
-        let kubeadm = group == "controlplane.cluster.x-k8s.io" && kind == "KubeadmControlPlane";
+        let kubeadm = group == CONTROL_PLANE_GROUP && kind == "KubeadmControlPlane";
         if kubeadm { Self::Kubeadm } else { Self::Other }
     }
 }

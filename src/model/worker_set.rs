@@ -4,6 +4,38 @@ use serde::Deserialize;
 
 use super::{Metadata, metadata::null_is_default};
 
+/// The kinds of worker sets that a topology has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WorkerKind {
+    /// A `MachineDeployment`.
+    MachineDeployment,
+    /// A `MachinePool`, which Cluster API serves where its feature gate is on.
+    MachinePool,
+}
+
+impl WorkerKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::MachineDeployment, Self::MachinePool];
+
+    /// The kind's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => "MachineDeployment",
+            Self::MachinePool => "MachinePool",
+        }
+    }
+
+    /// The name of its resource.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => "machinedeployments",
+            Self::MachinePool => "machinepools",
+        }
+    }
+}
+
 /// What a judgement needs of a worker set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

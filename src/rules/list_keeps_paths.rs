@@ -18,7 +18,7 @@ use super::{
     path::{Path, Plans, Way},
 };
 use crate::{
-    fleet::{SAMPLE, VersionInUse},
+    fleet::{SAMPLE, Together},
     model::{Change, ControlPlaneState, ObjectKey},
     planner::Running,
     text::{clusters, names, quoted},
@@ -29,6 +29,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "Every upgrade under way keeps a way to its version.",
     transition: false,
+    looks_at_what_runs: true,
     check: Check::Class(check),
 };
 
@@ -38,33 +39,30 @@ const TOLD: usize = 3;
 const LIST: &str = "spec.kubernetesVersions";
 const EXTENSION: &str = "spec.upgrade.external.generateUpgradePlanExtension";
 
-/// What some Clusters lose, and which.
-#[derive(Debug, Default)]
-struct Group<'a> {
-    count: usize,
-    sample: Vec<&'a ObjectKey>,
-}
-
-impl<'a> Group<'a> {
-    fn add(&mut self, used: &'a VersionInUse) {
-        self.count += used.clusters;
-        self.sample.extend(&used.sample);
-        self.sample.sort();
-        self.sample.truncate(SAMPLE);
-    }
-}
-
 /// By the version they are on their way to and by what they miss.
-type Groups<'a> = BTreeMap<(&'a str, String), Group<'a>>;
+type Groups<'a> = BTreeMap<(&'a str, String), Together<'a>>;
 
 fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     let Change::Update { old, new } = case.change else { return Vec::new() };
     let (plans_before, plans_after) = (Plans::of_class(old), Plans::of_class(new));
     let (mut lost, mut stood) = (Groups::new(), Groups::new());
-    let mut unknown = Group::default();
+    let (mut unknown, mut unread) = (Together::default(), Together::default());
+    // More entries take no way from anybody.
+    let narrows = plans_before.by_extension()
+        || plans_after.by_extension()
+        || new.versions().is_empty()
+        || old.versions().iter().any(|entry| !case.lists.1.carries(entry));
     // What is not listed at all is list-covers-clusters'.
     for used in case.users.versions.iter().filter(|used| !used.deleting && case.lists.1.carries(&used.version)) {
-        let ControlPlaneState::At { version, provider, .. } = &used.running.control_plane else { continue };
+        let (version, provider) = match &used.running.control_plane {
+            ControlPlaneState::At { version, provider, .. } => (version, provider),
+            // Nothing is planned for those.
+            ControlPlaneState::NotCreated | ControlPlaneState::Missing => continue,
+            ControlPlaneState::Unknown => {
+                unread.add(used);
+                continue;
+            }
+        };
         let workers = used.running.workers.iter().flat_map(|workers| workers.iter()).map(ToString::to_string);
         let from = Running { control_plane: version.to_string(), workers: workers.collect() };
         let path = |plans| Path { plans, installed: case.installed, provider: *provider, target: &used.version };
@@ -104,18 +102,26 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
         let way_out = "this was so before the change; list what they need";
         Finding::new(field, problem).way_out(way_out).resting_on(evidence).warning_only()
     });
-    let unknown = (unknown.count > 0).then(|| {
-        let are = if unknown.count == 1 { "is" } else { "are" };
-        let (who, names) = (clusters(unknown.count), names(unknown.sample, unknown.count));
+    let unknown = (unknown.clusters > 0).then(|| {
+        let are = if unknown.clusters == 1 { "is" } else { "are" };
+        let (who, names) = (clusters(unknown.clusters), names(unknown.sample, unknown.clusters));
         let problem = format!("{who} ({names}) {are} in the middle of an upgrade that only the extension can plan now");
         Finding::new(field, problem).way_out("see that it does").warning_only()
     });
-    [lost, stood, unknown].into_iter().flatten().collect()
+    let unread = (narrows && unread.clusters > 0 && case.installed.release.is_some()).then(|| {
+        let (who, names) = (clusters(unread.clusters), names(unread.sample, unread.clusters));
+        let problem = format!("cannot tell whether {who} ({names}) would lose a way");
+        Finding::new(field, problem)
+            .because("what runs of them cannot be read")
+            .way_out("see /readyz?verbose of capi-version-guard")
+            .warning_only()
+    });
+    [lost, stood, unknown, unread].into_iter().flatten().collect()
 }
 
 /// All groups in one sentence, and the Clusters that it names.
 fn told(groups: &Groups<'_>, (one_loses, they_lose): (&str, &str)) -> Option<(String, Vec<ObjectKey>)> {
-    let count: usize = groups.values().map(|group| group.count).sum();
+    let count: usize = groups.values().map(|group| group.clusters).sum();
     let lose = if count == 1 { one_loses } else { they_lose };
     if let (((target, why), group), None) = (groups.iter().next()?, groups.iter().nth(1)) {
         let who = names(group.sample.iter().copied(), count);
@@ -127,9 +133,9 @@ fn told(groups: &Groups<'_>, (one_loses, they_lose): (&str, &str)) -> Option<(St
     for ((target, why), group) in groups.iter().take(TOLD) {
         let sample: Vec<_> = group.sample.iter().copied().take(SAMPLE - evidence.len()).collect();
         evidence.extend(sample.iter().copied().cloned());
-        let who = if sample.is_empty() { String::new() } else { format!(" ({})", names(sample, group.count)) };
+        let who = if sample.is_empty() { String::new() } else { format!(" ({})", names(sample, group.clusters)) };
         // Writing to a String cannot fail.
-        let _ = write!(problem, ", {} of them to {}{who}: {why}", group.count, quoted(target));
+        let _ = write!(problem, ", {} of them to {}{who}: {why}", group.clusters, quoted(target));
     }
     if groups.len() > TOLD {
         let _ = write!(problem, ", and {} more kinds of loss", groups.len() - TOLD);

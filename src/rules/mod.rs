@@ -28,7 +28,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     fleet::{ClassEntry, ClusterState, Users},
-    model::{Change, Cluster, ClusterClass, ObjectKey, Running, Topology, annotation},
+    model::{Change, Cluster, ClusterClass, ControlPlaneState, ObjectKey, Running, Topology, annotation},
     planner::Installed,
 };
 
@@ -74,6 +74,8 @@ pub struct Rule {
     /// Whether it judges the transition from one version to the next. Cluster API skips those of its own checks under
     /// `disable-update-version-check`, so such a rule then only warns.
     transition: bool,
+    /// Whether what runs of a Cluster has a part in what it says, so that a denial has to be confirmed by it.
+    pub looks_at_what_runs: bool,
     check: Check,
 }
 
@@ -210,6 +212,13 @@ impl<'a> ClusterCase<'a> {
         self.old.as_ref().is_none_or(|old| old.version != self.version)
     }
 
+    /// The Cluster whose references tell where to look for what runs. A change that takes `controlPlaneRef` away is none of
+    /// ours: Cluster API refuses it.
+    #[must_use]
+    pub fn runs_as(&self) -> &'a Cluster {
+        self.old_object.filter(|_| self.new.control_plane_ref().is_none()).unwrap_or(self.new)
+    }
+
     /// Whether the verdict needs to know what runs: for a plain change of the version Cluster API itself insists that
     /// everything runs the old one.
     #[must_use]
@@ -301,7 +310,8 @@ impl<'a> ClassCase<'a> {
     pub fn names_users_of(&self, state: &ClusterState) -> bool {
         self.change.new().is_none()
             || !self.lists.1.carries(&state.version)
-            || state.running.control_plane_version().is_some() && !state.running.all_at(&state.version)
+            || !matches!(state.running.control_plane, ControlPlaneState::NotCreated | ControlPlaneState::Missing)
+                && !state.running.all_at(&state.version)
     }
 
     /// Whether the class was there before and had this entry in its list.

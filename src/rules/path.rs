@@ -41,6 +41,10 @@ impl<'a> Plans<'a> {
         if list.is_empty() { Self::OneMinor } else { Self::List(list) }
     }
 
+    pub(super) fn by_extension(&self) -> bool {
+        matches!(self, Self::Extension(_))
+    }
+
     fn list(&self) -> &[Known<'a>] {
         match self {
             Self::List(list) => list,

@@ -22,6 +22,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Warn,
     summary: "No other version is chosen while the last upgrade is under way.",
     transition: true,
+    looks_at_what_runs: true,
     check: Check::Cluster(check),
 };
 

@@ -20,6 +20,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "The class that a Cluster names lists the Cluster's version, byte for byte.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Cluster(check),
 };
 

@@ -18,6 +18,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "An update does not lower a Cluster's version, its pre-release or its ordered build tag.",
     transition: true,
+    looks_at_what_runs: true,
     check: Check::Cluster(check),
 };
 

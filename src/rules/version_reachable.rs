@@ -30,6 +30,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "The installed Cluster API can carry the Cluster to its version.",
     transition: true,
+    looks_at_what_runs: true,
     check: Check::Cluster(check),
 };
 

@@ -25,13 +25,13 @@ fn a_server_is_ready_when_it_knows_both_kinds() {
                 [+]clusters-fresh ok\n[+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!((ready.status, ready.body.as_str()), (503, text));
 
-    server.fleet.index.write().clusters.handle(Event::Completed);
+    server.fleet.index.write().handle_cluster(Event::Completed);
     let ready = server.health("/readyz");
     let text = "[+]clusters-synced ok\n[-]clusterclasses-synced failed: not listed yet\n\
                 [+]clusters-fresh ok\n[+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!((ready.status, ready.body.as_str()), (503, text));
 
-    server.fleet.index.write().classes.handle(Event::Completed);
+    server.fleet.index.write().handle_class(Event::Completed);
     let ready = server.health("/readyz");
     assert_eq!((ready.status, ready.body.as_str()), (200, "ok"));
     for target in ["/readyz?verbose", "/readyz?verbose=true", "/readyz?a=b&verbose"] {
