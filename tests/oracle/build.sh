@@ -6,7 +6,7 @@
 #   <program>  planner (the default), or webhooks, whose package Cluster API exports from 1.14 on
 #
 # To follow a new release: put its module file here (<release>.mod and .sum, made by
-# `go get sigs.k8s.io/cluster-api@<release> && go mod tidy`), and name it in tests/fidelity.rs.
+# `go get sigs.k8s.io/cluster-api@<release> && go mod tidy`), and name it in tests/fidelity/plans.rs.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

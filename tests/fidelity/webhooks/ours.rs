@@ -40,11 +40,7 @@ pub fn verdict(pair: &Pair) -> Option<Verdict> {
                 overlay.0.insert(read.key(), ClusterState::of(&read, runs));
             }
             let key = change.object().key();
-            let users = if case.needs_users() {
-                Index::default().clusters.objects().users(&key, &overlay)
-            } else {
-                case.users.clone()
-            };
+            let users = if case.needs_users() { Index::default().users(&key, &overlay) } else { case.users.clone() };
             Some(Verdict::new("ClusterClass", &key, case.with_users(users).findings(), &Modes::default()))
         }
     }
