@@ -58,6 +58,7 @@ pub fn serve_ours(clusters: usize) -> Server {
             let bound = server::start(Setup {
                 fleet: Arc::new(Fleet::from(index(clusters))),
                 kubernetes: None,
+                max_control_plane_kinds: 10,
                 config: Config::default(),
                 listen: Addresses { webhook: LOOPBACK, health: LOOPBACK, metrics: LOOPBACK },
                 certificate: Certificate::SelfMade { write_ca: None },

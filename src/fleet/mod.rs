@@ -4,6 +4,7 @@
 //! objects) into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files, read by `document`, which are
 //! written as `wire` says) feed it.
 
+mod cluster_api;
 mod document;
 mod index;
 pub mod manifests;
@@ -11,44 +12,71 @@ mod source;
 pub mod watch;
 mod wire;
 
+use std::sync::Arc;
+
 use parking_lot::RwLock;
 
-use crate::planner::Installed;
+use crate::{model::WorkerKind, planner::Installed};
 
 pub use self::{
+    cluster_api::{ClusterApi, ToldBy},
     index::{
         ClassEntry, ClassEvent, ClassIndex, ClusterEvent, ClusterIndex, ClusterState, ControlPlaneEvent,
         ControlPlaneIndex, Index, Overlay, SAMPLE, Together, Users, VersionInUse, WorkerEvent, WorkerIndex,
     },
     source::{Event, Fold, Source},
-    watch::Freshness,
+    watch::{ControlPlaneKinds, Freshness, OptionalSource},
 };
 
-/// The index as the server shares it, with how fresh each of its sources is.
+/// The index as the server shares it, with how it stands with each of its sources.
 ///
 /// One writer per source holds the lock for one event; a judgement holds it for one look-up, so it sees one state of
-/// both sources.
+/// all sources.
 #[derive(Debug, Default)]
 pub struct Fleet {
     /// The index.
     pub index: RwLock<Index>,
     /// How fresh the Clusters are.
-    pub clusters: Freshness,
+    pub clusters: Arc<Freshness>,
     /// How fresh the classes are.
-    pub classes: Freshness,
-    installed: RwLock<Installed>,
+    pub classes: Arc<Freshness>,
+    deployments: OptionalSource,
+    pools: OptionalSource,
+    /// How it stands with the kinds of control planes that Clusters refer to.
+    pub control_planes: ControlPlaneKinds,
+    cluster_api: RwLock<ClusterApi>,
 }
 
 impl Fleet {
-    /// The Cluster API that is installed.
+    /// How it stands with a kind of worker sets.
     #[must_use]
-    pub fn installed(&self) -> Installed {
-        *self.installed.read()
+    pub fn workers(&self, kind: WorkerKind) -> &OptionalSource {
+        match kind {
+            WorkerKind::MachineDeployment => &self.deployments,
+            WorkerKind::MachinePool => &self.pools,
+        }
     }
 
-    /// Notes which Cluster API is installed.
+    /// What plans depend on of the Cluster API that is installed.
+    #[must_use]
+    pub fn installed(&self) -> Installed {
+        self.cluster_api.read().installed
+    }
+
+    /// The Cluster API that is installed.
+    #[must_use]
+    pub fn cluster_api(&self) -> ClusterApi {
+        self.cluster_api.read().clone()
+    }
+
+    /// Says what plans depend on, whichever release that is.
     pub fn set_installed(&self, installed: Installed) {
-        *self.installed.write() = installed;
+        self.cluster_api.write().installed = installed;
+    }
+
+    /// Says which Cluster API is installed. Gives back what was thought before.
+    pub fn set_cluster_api(&self, now: ClusterApi) -> ClusterApi {
+        std::mem::replace(&mut self.cluster_api.write(), now)
     }
 }
 

@@ -3,9 +3,6 @@
 use super::Release;
 use crate::version::KubernetesVersion;
 
-/// The newest minor whose planner is known to be emulated exactly (tests/fidelity.rs).
-const NEWEST_KNOWN: (u64, u64) = (1, 14);
-
 /// What is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Installed {
@@ -25,6 +22,9 @@ impl Default for Installed {
 }
 
 impl Installed {
+    /// The newest minor whose planner is known to be emulated exactly (tests/fidelity.rs).
+    pub const NEWEST_KNOWN: (u64, u64) = (1, 14);
+
     /// What a release of Cluster API plans with: `v1.13.2`, with or without the `v`; `None` if the text is no version.
     #[must_use]
     pub fn of_version(text: &str) -> Option<Self> {
@@ -36,6 +36,6 @@ impl Installed {
             (1, 12) => Some(Release::V1_12_4),
             _ => Some(Release::V1_13),
         };
-        Some(Self { release, unknown: Some(minor).filter(|minor| *minor > NEWEST_KNOWN), ..Self::default() })
+        Some(Self { release, unknown: Some(minor).filter(|minor| *minor > Self::NEWEST_KNOWN), ..Self::default() })
     }
 }

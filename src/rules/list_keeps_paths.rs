@@ -110,8 +110,11 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     });
     let unread = (narrows && unread.clusters > 0 && case.installed.release.is_some()).then(|| {
         let (who, names) = (clusters(unread.clusters), names(unread.sample, unread.clusters));
-        let problem = format!("cannot tell whether {who} ({names}) would lose a way; what runs of them cannot be read");
-        Finding::new(field, problem).way_out("see /readyz?verbose of capi-version-guard").warning_only()
+        let problem = format!("cannot tell whether {who} ({names}) would lose a way");
+        Finding::new(field, problem)
+            .because("what runs of them cannot be read")
+            .way_out("see /readyz?verbose of capi-version-guard")
+            .warning_only()
     });
     [lost, stood, unknown, unread].into_iter().flatten().collect()
 }

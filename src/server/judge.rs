@@ -284,7 +284,7 @@ impl Judge {
                 pending: self.recent.lock().class(&case.class_key, &index, Instant::now()),
             },
             old_class: rebased_from.and_then(class),
-            running: if case.update { index.running(case.runs_as()) } else { Running::default() },
+            running: index.running(case.runs_as()),
         })
     }
 

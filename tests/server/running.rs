@@ -42,6 +42,7 @@ impl Running {
         let mut setup = Setup {
             fleet: Arc::new(Fleet::from(index())),
             kubernetes: None,
+            max_control_plane_kinds: 10,
             config: Config::default(),
             listen: Addresses { webhook: free, health: free, metrics: free },
             certificate: Certificate::Files(files),
