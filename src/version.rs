@@ -54,6 +54,10 @@ impl KubernetesVersion {
     pub fn parse_lenient(text: &str) -> Result<Self, ParseVersionError> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);
+        // Nearly all are strict already, and then nothing has to be put together: a list is parsed for every judgement.
+        if let Ok(version) = parse_semver(text) {
+            return Ok(version);
+        }
         let mut parts: Vec<Cow<'_, str>> = text.splitn(3, '.').map(without_leading_zeros).collect();
         if parts.len() < 3 && parts.last().is_some_and(|part| part.contains(['+', '-'])) {
             return Err(Reason::ShortWithTag.into());

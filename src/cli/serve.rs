@@ -113,7 +113,8 @@ fn address(text: &str) -> Result<SocketAddr, std::net::AddrParseError> {
 
 /// A release of Cluster API, with or without the `v`.
 fn release(text: &str) -> Result<ClusterApi, &'static str> {
-    ClusterApi::of_version(text, ToldBy::Flag).ok_or("it is not a release of Cluster API; write it in full, such as v1.13.2")
+    ClusterApi::of_version(text, ToldBy::Flag)
+        .ok_or("it is not a release of Cluster API; write it in full, such as v1.13.2")
 }
 
 /// Where the fleet comes from.

@@ -22,7 +22,7 @@ impl Default for Installed {
 }
 
 impl Installed {
-    /// The newest minor whose planner is known to be emulated exactly (tests/fidelity.rs).
+    /// The newest minor whose planner is known to be emulated exactly (tests/fidelity).
     pub const NEWEST_KNOWN: (u64, u64) = (1, 14);
 
     /// What a release of Cluster API plans with: `v1.13.2`, with or without the `v`; `None` if the text is no version.

@@ -5,11 +5,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::DescriptorEncoder,
-    metrics::MetricType,
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metrics::MetricType};
 
 use crate::{
     fleet::{

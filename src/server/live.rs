@@ -107,7 +107,8 @@ impl Live {
         let control_plane = self.control_plane(cluster, deadline);
         let [deployments, pools] = WorkerKind::ALL.map(|kind| self.worker_versions(kind, cluster, deadline));
         let (control_plane, deployments, pools) = futures::try_join!(control_plane, deployments, pools)?;
-        let workers = deployments.zip(pools).map(|(deployments, pools)| distinct_workers([deployments, pools].concat()));
+        let workers =
+            deployments.zip(pools).map(|(deployments, pools)| distinct_workers([deployments, pools].concat()));
         Ok(Running { control_plane, workers })
     }
 
@@ -148,7 +149,9 @@ impl Live {
             let api: Api<Watched<ControlPlane>> = Api::namespaced_with(self.client.clone(), namespace, &resource);
             let name = reference.name.clone();
             let error = match self.by(deadline, async move { api.get(&name).await }).await.map_err(failed)? {
-                Ok(watched) => return Ok(watched.object.map_or(Read::Unreadable, |object| Read::Object(Box::new(object)))),
+                Ok(watched) => {
+                    return Ok(watched.object.map_or(Read::Unreadable, |object| Read::Object(Box::new(object))));
+                }
                 Err(error) => error,
             };
             match (Refusal::of(&error), &error) {
@@ -208,8 +211,7 @@ impl Live {
             LiveReadError::new(format!("the {}s of Cluster {namespace}/{name}", kind.as_str()), reason)
         };
         let selector = format!("{}={name},{}", label::CLUSTER_NAME, label::TOPOLOGY_OWNED);
-        let api: Api<Watched<WorkerSet>> =
-            Api::namespaced_with(self.client.clone(), namespace, &worker_resource(kind));
+        let api: Api<Watched<WorkerSet>> = Api::namespaced_with(self.client.clone(), namespace, &worker_resource(kind));
         let list = async move { api.list(&ListParams::default().labels(&selector)).await };
         match self.by(deadline, list).await.map_err(failed)? {
             Ok(sets) => {

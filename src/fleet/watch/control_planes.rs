@@ -102,7 +102,9 @@ pub(super) async fn follow_all(connect: Arc<impl Connect>, definitions: Client, 
         let room = LOOKED_FOR.saturating_sub(followers.len());
         if met.len() > room && !told_of_more {
             told_of_more = true;
-            tracing::warn!("Clusters refer to more than {LOOKED_FOR} kinds of control planes; the others are not looked for");
+            tracing::warn!(
+                "Clusters refer to more than {LOOKED_FOR} kinds of control planes; the others are not looked for"
+            );
         }
         for (kind, _) in met.into_iter().take(room) {
             let (stop, stopped) = oneshot::channel();
@@ -170,7 +172,8 @@ impl<C: Connect> KindFollower<C> {
                         self.unreadable(Unreadable::OverLimit(self.max))
                     } else {
                         let refusal = self.follow_at(&resource).await;
-                        let again = last_refusal.replace((refusal, resource.clone())) == Some((refusal, resource.clone()));
+                        let again =
+                            last_refusal.replace((refusal, resource.clone())) == Some((refusal, resource.clone()));
                         if refusal == Refusal::NotServed && !again {
                             // The definition may just have lost this version and name another.
                             PAUSE_BEFORE_RELIST

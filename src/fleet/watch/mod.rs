@@ -24,6 +24,8 @@ use std::{sync::Arc, time::Duration};
 use kube::{Client, Config, client::ClientBuilder};
 use tower::util::MapResponseLayer;
 
+use self::follow::Followed;
+pub(crate) use self::follow::Refusal;
 pub use self::{
     access::{Access, OptionalSource},
     contract::Unreadable,
@@ -31,8 +33,6 @@ pub use self::{
     freshness::Freshness,
     watched::{Kind, Watched, worker_resource},
 };
-pub(crate) use self::follow::Refusal;
-use self::follow::Followed;
 use super::Fleet;
 use crate::model::{Cluster, ClusterClass, WorkerKind};
 
@@ -82,8 +82,7 @@ pub async fn run(connect: impl Connect, fleet: Arc<Fleet>, max_kinds: usize) -> 
     let core_provider =
         core_provider::follow(connect.connect(&nobodys)?, connect.connect(&nobodys)?, Arc::clone(&fleet));
     let definitions = connect.connect(&nobodys)?;
-    let control_planes =
-        control_planes::follow_all(Arc::new(connect), definitions, Arc::clone(&fleet), max_kinds);
+    let control_planes = control_planes::follow_all(Arc::new(connect), definitions, Arc::clone(&fleet), max_kinds);
     futures::join!(
         clusters.for_ever(|event| {
             fleet.clusters.touch();
