@@ -38,7 +38,10 @@ fn api() -> Paths {
     let labels = json!({"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"});
     api.always(DEFINITION, Answer::Whole(200, definition("d", &labels)))
         .always(OBJECT, Answer::Whole(200, control_plane("a", "c1", "v1.31.1")))
-        .always(DEPLOYMENTS, page(&[worker_set("a", "md", "c1", "v1.30.0"), worker_set("a", "md2", "c1", "v1.31.1")], None))
+        .always(
+            DEPLOYMENTS,
+            page(&[worker_set("a", "md", "c1", "v1.30.0"), worker_set("a", "md2", "c1", "v1.31.1")], None),
+        )
         .always(POOLS, page(&[worker_set("a", "mp", "c1", "v1.30.0")], None));
     api
 }
@@ -74,12 +77,8 @@ async fn what_runs_is_one_object_and_two_lists_by_label() {
     let mut asked = api.asked("");
     asked.sort();
     let selector = "?&labelSelector=cluster.x-k8s.io%2Fcluster-name%3Dc1%2Ctopology.cluster.x-k8s.io%2Fowned";
-    let expected = [
-        DEFINITION.to_owned(),
-        format!("{DEPLOYMENTS}{selector}"),
-        format!("{POOLS}{selector}"),
-        OBJECT.to_owned(),
-    ];
+    let expected =
+        [DEFINITION.to_owned(), format!("{DEPLOYMENTS}{selector}"), format!("{POOLS}{selector}"), OBJECT.to_owned()];
     assert_eq!(asked, expected);
 }
 

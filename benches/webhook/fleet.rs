@@ -85,7 +85,8 @@ impl Webhook {
         let kind = "KubeadmControlPlane.controlplane.cluster.x-k8s.io";
         let wanted = [("MachineDeployment", CLUSTERS * WORKERS), (kind, CLUSTERS)]
             .map(|(kind, count)| format!("capi_version_guard_index_objects{{kind=\"{kind}\"}} {count}\n"));
-        while !http::get(self.metrics, "/metrics").is_ok_and(|(_, text)| wanted.iter().all(|line| text.contains(line))) {
+        while !http::get(self.metrics, "/metrics").is_ok_and(|(_, text)| wanted.iter().all(|line| text.contains(line)))
+        {
             assert!(start.elapsed() < Duration::from_mins(2), "what runs is not known");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -204,7 +205,8 @@ fn create_what_runs(control_plane: &ControlPlane) {
         let (name, namespace) = (cluster_name(n), format!("team-{:03}", n % NAMESPACES));
         let version = versions[n % versions.len()].clone();
         let labels = json!({"cluster.x-k8s.io/cluster-name": name, "topology.cluster.x-k8s.io/owned": ""});
-        let (path, api_version) = ("/apis/controlplane.cluster.x-k8s.io/v1beta2", "controlplane.cluster.x-k8s.io/v1beta2");
+        let (path, api_version) =
+            ("/apis/controlplane.cluster.x-k8s.io/v1beta2", "controlplane.cluster.x-k8s.io/v1beta2");
         let object = json!({
             "apiVersion": api_version, "kind": "KubeadmControlPlane", "metadata": {"name": name, "labels": labels},
             "spec": {"version": version, "replicas": 3, "kubeadmConfigSpec": {"format": "cloud-config"},

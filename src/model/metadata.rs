@@ -189,7 +189,9 @@ impl<'de> Deserialize<'de> for Labels {
                 let mut labels = Labels::default();
                 while let Some(key) = map.next_key()? {
                     match key {
-                        Key::ClusterName => labels.cluster_name = map.next_value::<Option<String>>()?.unwrap_or_default(),
+                        Key::ClusterName => {
+                            labels.cluster_name = map.next_value::<Option<String>>()?.unwrap_or_default();
+                        }
                         Key::TopologyOwned => labels.topology_owned = map.next_value::<Option<IgnoredAny>>()?.is_some(),
                         Key::Other => {
                             let IgnoredAny = map.next_value()?;
