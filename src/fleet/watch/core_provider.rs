@@ -207,6 +207,12 @@ fn conclude(told: &Told, fleet: &Fleet) {
 /// Tells the log what is installed, and what that means.
 pub fn say(what: &ClusterApi) {
     let ClusterApi { version, told_by, installed, .. } = what;
+    if *told_by == ToldBy::Nobody {
+        tracing::info!(
+            "nothing tells which Cluster API is installed, so {version} is assumed; set --cluster-api-version if it is another"
+        );
+        return;
+    }
     let (version, told_by) = (quoted(version), told_by.as_str());
     if let Some((major, minor)) = installed.unknown {
         tracing::warn!(
