@@ -141,7 +141,11 @@ fn define(api: &Paths, name: &str, labels: Value) {
 }
 
 fn define_kubeadm(api: &Paths) {
-    define(api, KUBEADM_DEFINITION, json!({"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}));
+    define(
+        api,
+        KUBEADM_DEFINITION,
+        json!({"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}),
+    );
 }
 
 fn forbidden() -> Answer {
@@ -169,9 +173,7 @@ async fn worker_sets_of_topologies_are_followed_in_pages() {
     let expected = [
         format!("{DEPLOYMENTS}?&{owned}&limit=100"),
         format!("{DEPLOYMENTS}?&{owned}&limit=100&continue=token"),
-        format!(
-            "{DEPLOYMENTS}?&watch=true&timeoutSeconds=25&{owned}&allowWatchBookmarks=true&resourceVersion=100"
-        ),
+        format!("{DEPLOYMENTS}?&watch=true&timeoutSeconds=25&{owned}&allowWatchBookmarks=true&resourceVersion=100"),
     ];
     assert_eq!(following.api.asked(DEPLOYMENTS).get(..3), Some(expected.as_slice()));
     assert!(WorkerKind::ALL.iter().all(|kind| following.fleet.workers(*kind).access() == Access::Granted));
@@ -449,7 +451,8 @@ fn core(version: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_of_cluster_api_is_noticed_in_clusterctls_inventory() {
-    let others = [provider("InfrastructureProvider", "cluster-api", "v1.99.0"), provider("CoreProvider", "x", "v1.99.0")];
+    let others =
+        [provider("InfrastructureProvider", "cluster-api", "v1.99.0"), provider("CoreProvider", "x", "v1.99.0")];
     let following = Following::start(&[], |api| {
         let upgraded = event("MODIFIED", core("v1.13.0"));
         let list = [others.as_slice(), &[core("v1.12.3")]].concat();
@@ -465,34 +468,50 @@ async fn an_upgrade_of_cluster_api_is_noticed_in_clusterctls_inventory() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cluster_api_is_installed_is_said_once() {
-    let operated = |status: Value| json!({"metadata": {"namespace": "c", "name": "cluster-api", "resourceVersion": "1"},
-                                          "spec": {"version": "v1.15.0"}, "status": status});
+    let operated = |status: Value| {
+        json!({"metadata": {"namespace": "c", "name": "cluster-api", "resourceVersion": "1"},
+                                          "spec": {"version": "v1.15.0"}, "status": status})
+    };
     let cases: [(&str, Value, &str, &str, &[&str]); 6] = [
         (
             INVENTORY,
             core("v1.15.0"),
             "v1.15.0",
             "clusterctl",
-            &["WARN Cluster API v1.15.0 is installed, and 1.15 is newer than this program knows; it judges by the newest that \
-               it knows told_by=\"clusterctl\""],
+            &[
+                "WARN Cluster API v1.15.0 is installed, and 1.15 is newer than this program knows; it judges by the newest that \
+               it knows told_by=\"clusterctl\"",
+            ],
         ),
         (
             INVENTORY,
             core("v1.11.4"),
             "v1.11.4",
             "clusterctl",
-            &["WARN Cluster API v1.11.4 is installed, which has no version lists; the rules on lists and paths stay idle \
-               told_by=\"clusterctl\""],
+            &[
+                "WARN Cluster API v1.11.4 is installed, which has no version lists; the rules on lists and paths stay idle \
+               told_by=\"clusterctl\"",
+            ],
         ),
         (OPERATOR, operated(json!({"installedVersion": "v1.14.2"})), "v1.14.2", "operator", &[]),
-        (OPERATOR, operated(json!({})), "v1.15.0", "operator", &[
-            "WARN Cluster API v1.15.0 is installed, and 1.15 is newer than this program knows; it judges by the newest that \
+        (
+            OPERATOR,
+            operated(json!({})),
+            "v1.15.0",
+            "operator",
+            &[
+                "WARN Cluster API v1.15.0 is installed, and 1.15 is newer than this program knows; it judges by the newest that \
              it knows told_by=\"operator\"",
-        ]),
+            ],
+        ),
         (INVENTORY, provider("CoreProvider", "x", "v1.15.0"), "v1.14", "default", &[]),
-        (INVENTORY, core("main"), "v1.14", "default", &[
-            "WARN what tells the version of Cluster API names none; set --cluster-api-version",
-        ]),
+        (
+            INVENTORY,
+            core("main"),
+            "v1.14",
+            "default",
+            &["WARN what tells the version of Cluster API names none; set --cluster-api-version"],
+        ),
     ];
     for (path, object, version, told_by, warnings) in cases {
         let following = Following::start(&[], |api| {

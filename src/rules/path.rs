@@ -164,14 +164,16 @@ impl<'a> Path<'a> {
             DeadEnd::AnotherMajor { step } => Explanation {
                 what: format!("{} is in another major than {at}", quoted(step)),
                 why: "no upgrade leads across majors".into(),
-                fix: "stay in the major that runs".into(),
+                mend: String::new(),
+                choose: "stay in the major that runs".into(),
             },
             DeadEnd::MalformedStep { step } => {
                 let corrected = KubernetesVersion::parse_lenient(step).map(|version| version.to_string());
                 Explanation {
                     what: format!("{class} leads from {at} to {} through {}", target, quoted(step)),
                     why: "neither KubeadmControlPlanes nor MachineDeployments take that as a version".into(),
-                    fix: format!("correct that entry to {}", corrected.as_deref().map_or("a version".into(), quoted)),
+                    mend: format!("correct that entry to {}", corrected.as_deref().map_or("a version".into(), quoted)),
+                    choose: String::new(),
                 }
             }
             DeadEnd::NoControlPlaneStep => same_version(trap, &target, &at),
@@ -192,7 +194,8 @@ impl<'a> Path<'a> {
             return Explanation {
                 what: format!("workers at {} are above {target}", quoted(above)),
                 why: why.into(),
-                fix: format!("choose {} or higher, or first set these workers back", quoted(above)),
+                mend: "first set these workers back".into(),
+                choose: format!("choose {} or higher", quoted(above)),
             };
         }
         let lowest = trap.at.workers.iter().filter_map(|worker| Some((value(worker)?, worker)));
@@ -200,7 +203,8 @@ impl<'a> Path<'a> {
         Explanation {
             what: format!("workers at {} are more than three minors behind {at}", quoted(lowest)),
             why: why.into(),
-            fix: "first bring these workers closer".into(),
+            mend: "first bring these workers closer".into(),
+            choose: String::new(),
         }
     }
 
@@ -230,7 +234,8 @@ impl<'a> Path<'a> {
                     return Explanation {
                         what: format!("{class} has no {gap} between {low}{running} and {high}"),
                         why: String::new(),
-                        fix: "add one to spec.kubernetesVersions".into(),
+                        mend: "add one to spec.kubernetesVersions".into(),
+                        choose: String::new(),
                     };
                 }
             }
@@ -241,7 +246,8 @@ impl<'a> Path<'a> {
                     return Explanation {
                         what: format!("{target} is {minors} minors above {at}"),
                         why: "without a list in the class Cluster API moves one minor at a time".into(),
-                        fix: format!("choose a {next} version, or give the class a list from {next} on"),
+                        mend: String::new(),
+                        choose: format!("choose a {next} version, or give the class a list from {next} on"),
                     };
                 }
             }
@@ -250,7 +256,8 @@ impl<'a> Path<'a> {
                     what: format!("once the control plane is at {at}, workers at {workers} cannot follow"),
                     why: "Cluster API finds no order between build tags that differ in a part that is not a number"
                         .into(),
-                    fix: "choose a higher patch number, or tags that differ in a number, as +build.1 and +build.2"
+                    mend: String::new(),
+                    choose: "choose a higher patch number, or tags that differ in a number, as +build.1 and +build.2"
                         .into(),
                 };
             }
@@ -265,7 +272,8 @@ impl<'a> Path<'a> {
                 return Explanation {
                     what: format!("{} is not a version", quoted(&no_plan.at)),
                     why: "Cluster API plans nothing before it is corrected".into(),
-                    fix: "correct it where it stands".into(),
+                    mend: "correct it where it stands".into(),
+                    choose: String::new(),
                 };
             }
             Reason::AlreadyThere if trap.at.control_plane != self.target => return same_version(trap, target, at),
@@ -287,16 +295,23 @@ impl<'a> Path<'a> {
         target: &str,
         at: &str,
     ) -> Option<Explanation> {
-        let explanation = |what: String, why: &str, fix: String| Explanation { what, why: why.into(), fix };
+        let explanation = |what: String, why: &str, mend: &str, choose: String| Explanation {
+            what,
+            why: why.into(),
+            mend: mend.into(),
+            choose,
+        };
         match wanted.cmp_precedence(current) {
             Ordering::Less => Some(explanation(
                 format!("{target} is lower than {at}"),
                 "Cluster API does not downgrade",
+                "",
                 format!("choose {} or higher", quoted(&trap.at.control_plane)),
             )),
             Ordering::Equal => Some(explanation(
                 format!("{target} differs from {at} in the build tag alone"),
                 "with a list Cluster API passes over such an entry",
+                "",
                 "choose a higher patch number".into(),
             )),
             Ordering::Greater
@@ -305,7 +320,8 @@ impl<'a> Path<'a> {
                 Some(explanation(
                     format!("{target} is in the minor of {at}"),
                     "with a list Cluster API before 1.12.4 plans no step within a minor",
-                    "update Cluster API to 1.12.4 or later, or choose a version of a higher minor".into(),
+                    "update Cluster API to 1.12.4 or later",
+                    "choose a version of a higher minor".into(),
                 ))
             }
             Ordering::Greater => None,
@@ -317,7 +333,8 @@ impl<'a> Path<'a> {
         Explanation {
             what: format!("Cluster API has no plan from {at}{workers} to {target}"),
             why: String::new(),
-            fix: String::new(),
+            mend: String::new(),
+            choose: String::new(),
         }
     }
 
@@ -344,8 +361,22 @@ pub(super) struct Explanation {
     pub(super) what: String,
     /// Why that is a dead end; empty if it is plain.
     pub(super) why: String,
-    /// What would mend it; may be empty.
-    pub(super) fix: String,
+    /// What would mend it for this target; may be empty.
+    pub(super) mend: String,
+    /// What to choose instead, where nothing nearer is known; may be empty.
+    pub(super) choose: String,
+}
+
+impl Explanation {
+    /// The way out, where `instead` is what can be had instead, if anything.
+    pub(super) fn way_out(&self, instead: String) -> String {
+        let instead = if instead.is_empty() { self.choose.clone() } else { instead };
+        match (self.mend.as_str(), instead.as_str()) {
+            (mend, "") => mend.to_owned(),
+            ("", instead) => instead.to_owned(),
+            (mend, instead) => format!("{mend}, or {instead}"),
+        }
+    }
 }
 
 /// Two texts that the planner takes for one version, as `+1` and `+001`.
@@ -353,6 +384,7 @@ fn same_version(trap: &Trap, target: &str, at: &str) -> Explanation {
     Explanation {
         what: format!("to Cluster API's planner {target} is the same version as {at}, although the text differs"),
         why: "so there is no step to it".into(),
-        fix: format!("keep {}", quoted(&trap.at.control_plane)),
+        mend: String::new(),
+        choose: format!("keep {}", quoted(&trap.at.control_plane)),
     }
 }

@@ -58,8 +58,7 @@ fn every_metric_is_there_and_no_name_is() {
         .fleet
         .index
         .write()
-        .classes
-        .handle(Event::Undecodable(capi_version_guard::model::ObjectKey::new("namespace-1", "name-2")));
+        .handle_class(Event::Undecodable(capi_version_guard::model::ObjectKey::new("namespace-1", "name-2")));
     server.fleet.clusters.touch();
 
     let response = Connection::plain(server.addresses.metrics).get("/metrics");
