@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use super::{
     Check, ClusterCase, Finding, Mode, OldTopology, Rule,
-    path::{Path, Plans, Way},
+    path::{Path, Plans, Way, explain},
 };
 use crate::{
     fleet::ClassEntry,
@@ -157,7 +157,7 @@ fn had_a_way(case: &ClusterCase<'_>, from: &Running) -> bool {
 fn finding(case: &ClusterCase<'_>, path: &Path<'_>, from: &Running, way: &Way) -> Option<Finding> {
     let Way::Ends(trap) = way else { return extension(case, path, way) };
     let class = format!("ClusterClass {}", object_name(&case.class_key));
-    let explanation = path.explain(from, trap, &class);
+    let explanation = explain(path, from, trap, &class);
     let instead = if case.version_changed() {
         let alternatives = path.alternatives(from);
         if alternatives.is_empty() { String::new() } else { format!("choose {}", alternatives.join(" or ")) }
