@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
 use super::ObjectKey;
@@ -156,15 +156,60 @@ impl<'de> Deserialize<'de> for Annotations {
 }
 
 /// The [`label`]s that tell whose an object is.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub struct Labels {
     /// The name of the Cluster; empty without that label.
-    #[serde(rename = "cluster.x-k8s.io/cluster-name", deserialize_with = "null_is_default")]
     pub cluster_name: String,
     /// Whether the topology controller made the object.
-    #[serde(rename = "topology.cluster.x-k8s.io/owned", deserialize_with = "is_present")]
     pub topology_owned: bool,
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        enum Key {
+            #[serde(rename = "cluster.x-k8s.io/cluster-name")]
+            ClusterName,
+            #[serde(rename = "topology.cluster.x-k8s.io/owned")]
+            TopologyOwned,
+            #[serde(other)]
+            Other,
+        }
+
+        struct Keys;
+
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut labels = Labels::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        Key::ClusterName => {
+                            labels.cluster_name = map.next_value::<Option<String>>()?.unwrap_or_default();
+                        }
+                        Key::TopologyOwned => labels.topology_owned = map.next_value::<Option<IgnoredAny>>()?.is_some(),
+                        Key::Other => {
+                            let IgnoredAny = map.next_value()?;
+                        }
+                    }
+                }
+                Ok(labels)
+            }
+
+            /// Labels that are a list say nothing, but make no object undecodable.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Labels, A::Error> {
+                while let Some(IgnoredAny) = list.next_element()? {}
+                Ok(Labels::default())
+            }
+        }
+
+        deserializer.deserialize_any(Keys)
+    }
 }
 
 /// Reads `null` as if the field were absent, as Kubernetes does.

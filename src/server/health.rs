@@ -58,42 +58,40 @@ impl Health {
 /// Something to know that makes no Pod unready: its name, and how it is or what is wrong.
 type Note = (String, Result<String, String>);
 
-impl Health {
-    fn notes(&self) -> Vec<Note> {
-        let mut notes = Vec::from(WorkerKind::ALL.map(|kind| (kind.plural().to_owned(), self.worker_sets(kind))));
-        for (kind, state) in self.fleet.control_planes.all() {
-            let note = match state {
-                KindState::Followed(freshness) => fresh(freshness.staleness()).map(|()| OK.to_owned()),
-                KindState::Unreadable(reason) => Err(reason.to_string()),
-            };
-            notes.push((format!("control-planes {}", kind_name(&kind)), note));
-        }
-        let ClusterApi { version, told_by, installed, .. } = self.fleet.cluster_api();
-        let version = format!("{} (source: {})", quoted(&version), told_by.as_str());
-        let note = if installed.unknown.is_some() {
-            Err(format!("{version} is newer than this program knows; it judges by the newest that it knows"))
-        } else if installed.release.is_none() {
-            Err(format!("{version} has no version lists; the rules on lists and paths stay idle"))
-        } else {
-            Ok(version)
+fn notes(fleet: &Fleet) -> Vec<Note> {
+    let mut notes = Vec::from(WorkerKind::ALL.map(|kind| (kind.plural().to_owned(), worker_sets(fleet, kind))));
+    for (kind, state) in fleet.control_planes.all() {
+        let note = match state {
+            KindState::Followed(freshness) => fresh(freshness.staleness()).map(|()| OK.to_owned()),
+            KindState::Unreadable(reason) => Err(format!("cannot be read: {reason}")),
         };
-        notes.push(("cluster-api".to_owned(), note));
-        notes
+        notes.push((format!("control-planes {}", kind_name(&kind)), note));
     }
+    let ClusterApi { version, told_by, installed, .. } = fleet.cluster_api();
+    let version = format!("{} (source: {})", quoted(&version), told_by.as_str());
+    let note = if installed.unknown.is_some() {
+        Err(format!("{version} is newer than this program knows; it judges by the newest that it knows"))
+    } else if installed.release.is_none() {
+        Err(format!("{version} has no version lists; the rules on lists and paths stay idle"))
+    } else {
+        Ok(version)
+    };
+    notes.push(("cluster-api".to_owned(), note));
+    notes
+}
 
-    fn worker_sets(&self, kind: WorkerKind) -> Result<String, String> {
-        let source = self.fleet.workers(kind);
-        match source.access() {
-            Access::Forbidden => {
-                let plural = kind.plural();
-                Err(format!("reading them is forbidden; grant get, list and watch on {plural}.{GROUP}"))
-            }
-            Access::NotServed => Ok("not served".to_owned()),
-            Access::Granted | Access::Unknown if self.fleet.index.read().workers(kind).synced() => {
-                fresh(source.freshness.staleness()).map(|()| OK.to_owned())
-            }
-            Access::Granted | Access::Unknown => Err("not listed yet".to_owned()),
+fn worker_sets(fleet: &Fleet, kind: WorkerKind) -> Result<String, String> {
+    let source = fleet.workers(kind);
+    match source.access() {
+        Access::Forbidden => {
+            let plural = kind.plural();
+            Err(format!("reading them is forbidden; grant get, list and watch on {plural}.{GROUP}"))
         }
+        Access::NotServed => Ok("not served".to_owned()),
+        Access::Granted | Access::Unknown if fleet.index.read().workers(kind).synced() => {
+            fresh(source.freshness.staleness()).map(|()| OK.to_owned())
+        }
+        Access::Granted | Access::Unknown => Err("not listed yet".to_owned()),
     }
 }
 
@@ -132,7 +130,7 @@ async fn ready(health: web::Data<Health>, request: HttpRequest) -> HttpResponse 
     let ready = checks.iter().all(|(_, check)| check.is_ok());
     let verbose = request.query_string().split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
     let mut response = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
-    let notes = if verbose { health.notes() } else { Vec::new() };
+    let notes = if verbose { notes(&health.fleet) } else { Vec::new() };
     let text = if ready && !verbose { "ok".to_owned() } else { report(&checks, &notes, ready) };
     response.content_type(TEXT).body(text)
 }
@@ -160,7 +158,50 @@ fn report(checks: &[Check], notes: &[Note], ready: bool) -> String {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{fresh, valid};
+    use super::{fresh, notes, report, valid};
+    use crate::{
+        fleet::{
+            ClusterApi, Fleet, ToldBy,
+            watch::{Access, KindState, Unreadable},
+        },
+        model::{ControlPlaneKind, WorkerKind},
+    };
+
+    #[test]
+    fn what_makes_no_pod_unready_is_told_all_the_same() {
+        let fleet = Fleet::default();
+        let kind = |kind: &str| ControlPlaneKind { group: "example.com".into(), kind: kind.into() };
+        fleet.workers(WorkerKind::MachineDeployment).set(Access::Forbidden);
+        fleet.workers(WorkerKind::MachinePool).set(Access::NotServed);
+        fleet.control_planes.set(&kind("A"), KindState::Followed(std::sync::Arc::default()));
+        fleet.control_planes.set(&kind("B"), KindState::Unreadable(Unreadable::NoDefinition("bs.example.com".into())));
+        fleet.control_planes.set(&kind("C\n"), KindState::Unreadable(Unreadable::Illegal));
+        let text = "[!]machinedeployments reading them is forbidden; grant get, list and watch on \
+                    machinedeployments.cluster.x-k8s.io\n\
+                    [+]machinepools not served\n\
+                    [+]control-planes A.example.com ok\n\
+                    [!]control-planes B.example.com cannot be read: there is no CustomResourceDefinition bs.example.com\n\
+                    [!]control-planes \"C\\n.example.com\" cannot be read: no CustomResourceDefinition can have this group \
+                    and kind\n\
+                    [+]cluster-api v1.14 (source: default)\nreadyz check passed\n";
+        assert_eq!(report(&[], &notes(&fleet), true), text);
+        for (version, told) in [
+            ("1.13.2", "[+]cluster-api v1.13.2 (source: operator)\n"),
+            (
+                "v1.15.0",
+                "[!]cluster-api v1.15.0 (source: operator) is newer than this program knows; it judges by the newest that \
+                 it knows\n",
+            ),
+            (
+                "v1.11.0",
+                "[!]cluster-api v1.11.0 (source: operator) has no version lists; the rules on lists and paths stay idle\n",
+            ),
+        ] {
+            fleet.set_cluster_api(ClusterApi::of_version(version, ToldBy::Operator).expect("a version"));
+            let text = report(&[], &notes(&fleet), true);
+            assert!(text.contains(told), "{text}");
+        }
+    }
 
     #[test]
     fn silence_of_a_minute_is_stale() {

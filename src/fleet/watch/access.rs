@@ -34,7 +34,7 @@ impl OptionalSource {
     }
 
     /// Notes an answer; whether it is another than before.
-    pub(super) fn set(&self, access: Access) -> bool {
+    pub(crate) fn set(&self, access: Access) -> bool {
         std::mem::replace(&mut *self.access.write(), access) != access
     }
 }

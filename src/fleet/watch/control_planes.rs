@@ -64,7 +64,7 @@ impl ControlPlaneKinds {
         self.0.read().iter().map(|(kind, state)| (kind.clone(), state.clone())).collect()
     }
 
-    fn set(&self, kind: &ControlPlaneKind, state: KindState) {
+    pub(crate) fn set(&self, kind: &ControlPlaneKind, state: KindState) {
         self.0.write().insert(kind.clone(), state);
     }
 

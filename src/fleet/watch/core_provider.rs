@@ -29,12 +29,13 @@ trait TellsVersion: Kind {
 
 /// An entry of clusterctl's inventory.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Provider {
     metadata: Metadata,
     #[serde(rename = "type")]
-    provider_type: Option<String>,
-    provider_name: Option<String>,
+    role: Option<String>,
+    #[serde(rename = "providerName")]
+    name: Option<String>,
     version: Option<String>,
 }
 
@@ -51,8 +52,8 @@ impl TellsVersion for Provider {
     }
 
     fn version(&self) -> Option<&str> {
-        let core = self.provider_type.as_deref() == Some("CoreProvider");
-        let ours = core && self.provider_name.as_deref() == Some("cluster-api");
+        let core = self.role.as_deref() == Some("CoreProvider");
+        let ours = core && self.name.as_deref() == Some("cluster-api");
         self.version.as_deref().filter(|_| ours)
     }
 }

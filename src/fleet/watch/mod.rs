@@ -1,14 +1,16 @@
 //! Feeds the index from the API server: a paged list, then a watch, of each kind.
 //!
 //! kube's `watcher` does the protocol (pages, bookmarks, 410, restarts, backoff); its events are folded straight into the
-//! index. Three things are added:
+//! index. Added to that are:
 //! - **No object stops the stream.** One undecodable object would fail its whole page for ever, so [`Watched`] always
 //!   decodes and carries the error along.
-//! - **A dead connection is noticed.** Watches end after [`WATCH_SECONDS`]; a connection that carries nothing for
-//!   [`READ_TIMEOUT`] is dropped, lists included. Within 60 s a silent death is an error or a new watch.
+//! - **A dead connection is noticed.** Watches end after 25 s; a connection that carries nothing for [`READ_TIMEOUT`] is
+//!   dropped, lists included. Within 60 s a silent death is an error or a new watch.
 //! - **Staleness is measured** per source: the time since the API server last gave a sign of life on that source's own
-//!   client (a page, an event, the start of a watch). kube hides bookmarks, but a watch that begins anew every
-//!   [`WATCH_SECONDS`] is a sign just as good.
+//!   client (a page, an event, the start of a watch). kube hides bookmarks, but a watch that begins anew every 25 s is a
+//!   sign just as good.
+//! - **What need not be there is asked for with patience**: worker sets, control planes and what tells Cluster API's version
+//!   may be unknown to the API server, or forbidden. That is said once, and looked at again.
 
 mod access;
 pub mod contract;
