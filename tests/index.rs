@@ -15,6 +15,8 @@ use serde_json::json;
 /// Few names, so that events meet each other.
 const NAMESPACES: [&str; 2] = ["a", "b"];
 const NAMES: usize = 8;
+/// Fewer still, so that several refer to the same.
+const REFERRED_TO: usize = 4;
 const CLASSES: [&str; 2] = ["quick", "slow"];
 /// Group, kind, and who provides it.
 const CONTROL_PLANES: [(&str, &str, Provider); 2] = [
@@ -103,7 +105,7 @@ fn wanted() -> impl Strategy<Value = Wanted> + Clone {
     let version = prop::sample::select(vec!["v1.30.0", "1.30.0", "v1.31.0", "v1.31.0+a"]);
     let topology = prop::option::weighted(0.85, (namespace, prop::sample::select(CLASSES.to_vec()), version));
     let uid = prop::sample::select(vec!["", "00000000-0000-0000-0000-00000000000f"]);
-    let control_plane = prop::option::weighted(0.8, (0..CONTROL_PLANES.len(), 0..NAMES));
+    let control_plane = prop::option::weighted(0.8, (0..CONTROL_PLANES.len(), 0..REFERRED_TO));
     let step = prop::option::weighted(0.2, prop::sample::select(vec!["v1.29.0", "v1.30.0"]));
     (topology, uid, prop::bool::weighted(0.2), control_plane, step).prop_map(
         |(topology, uid, deleting, control_plane, step)| Wanted { topology, uid, deleting, control_plane, step },
@@ -118,7 +120,7 @@ fn plane() -> impl Strategy<Value = Plane> + Clone {
 
 fn set() -> impl Strategy<Value = Set> + Clone {
     let version = prop::sample::select(vec!["v1.30.0", "v1.30.0", "v1.31.0", ""]);
-    (prop::option::weighted(0.9, 0..NAMES), prop::bool::weighted(0.9), version)
+    (prop::option::weighted(0.9, 0..REFERRED_TO), prop::bool::weighted(0.9), version)
         .prop_map(|(cluster, owned, version)| Set { cluster, owned, version })
 }
 
@@ -157,20 +159,25 @@ fn steps<T: Clone + std::fmt::Debug>(
     most: usize,
 ) -> impl Strategy<Value = Vec<Step<T>>> {
     let missed = prop_oneof![
-        3 => object.clone().prop_map(Missed::Apply),
-        2 => Just(Missed::Delete),
+        9 => object.clone().prop_map(Missed::Apply),
+        6 => Just(Missed::Delete),
         1 => Just(Missed::Spoil),
     ];
     let changes = prop::collection::vec((key(), missed), 0..6);
     let relist = (prop::collection::vec(0..20_usize, 0..3), changes.clone(), changes)
         .prop_map(|(broken_off, missed, during)| Relist { broken_off, missed, during });
     let step = prop_oneof![
-        12 => (key(), object).prop_map(|(key, object)| Step::Apply(key, object)),
-        4 => key().prop_map(Step::Delete),
-        2 => key().prop_map(Step::Spoil),
-        2 => relist.prop_map(Step::Relist),
+        24 => (key(), object).prop_map(|(key, object)| Step::Apply(key, object)),
+        8 => key().prop_map(Step::Delete),
+        1 => key().prop_map(Step::Spoil),
+        3 => relist.prop_map(Step::Relist),
     ];
-    prop::collection::vec(step, 0..most)
+    // Most sources begin as they do in life: with a list.
+    let first = Relist { broken_off: Vec::new(), missed: Vec::new(), during: Vec::new() };
+    (prop::bool::weighted(0.8), prop::collection::vec(step, 0..most)).prop_map(move |(listed, steps)| {
+        let first = listed.then(|| Step::Relist(first.clone()));
+        first.into_iter().chain(steps).collect()
+    })
 }
 
 /// What is there: the plain truth that the index has to equal.

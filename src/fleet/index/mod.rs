@@ -3,7 +3,7 @@
 //! A class change must cost O(distinct states in use), not O(Clusters), so each class keeps its users in one ordered set per
 //! state: version, deletion, and what runs. What runs comes from other sources than the Cluster, so their events move
 //! Clusters between the sets; a relist of such a source sorts all Clusters anew, once. Everything that several places hold
-//! is stored once, and a Cluster is a pointer wherever it stands: about 220 bytes of heap, plus about 60 for its control
+//! is stored once, and a Cluster is a pointer wherever it stands: about 210 bytes of heap, plus about 60 for its control
 //! plane object and about 100 for each worker set (a test holds all three). No kube `Store`: that would keep whole objects
 //! and has no second key.
 

@@ -41,9 +41,10 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// The refusal that an error is, if it is one.
     pub(crate) fn of(error: &kube::Error) -> Option<Self> {
+        // By the code: a path that is not served is answered in plain text, without a reason.
         match error {
-            kube::Error::Api(status) if status.is_not_found() => Some(Self::NotServed),
-            kube::Error::Api(status) if status.is_forbidden() => Some(Self::Forbidden),
+            kube::Error::Api(status) if status.code == 404 => Some(Self::NotServed),
+            kube::Error::Api(status) if status.code == 403 => Some(Self::Forbidden),
             _ => None,
         }
     }
