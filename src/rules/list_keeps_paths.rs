@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     Check, ClassCase, Finding, Mode, Rule,
-    path::{Path, Plans, Way},
+    path::{Path, Plans, Way, explain},
 };
 use crate::{
     fleet::{SAMPLE, Together},
@@ -72,7 +72,7 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
         let worst = states.map(|state| (after.way(&state), state)).find(|(way, _)| *way != Way::Leads);
         let why = match worst {
             None => continue,
-            Some((Way::Ends(trap), state)) => after.explain(&state, &trap, "the list").what,
+            Some((Way::Ends(trap), state)) => explain(&after, &state, &trap, "the list").what,
             Some((Way::ExtensionOff, _)) => {
                 "Cluster API asks no extension while its RuntimeSDK feature is off".to_owned()
             }

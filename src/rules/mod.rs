@@ -132,7 +132,7 @@ impl Finding {
     /// Marks what the Cluster's annotation lets pass, in Cluster API too.
     fn skipped(self) -> Self {
         let annotation = annotation::DISABLE_UPDATE_VERSION_CHECK;
-        self.way_out(format!("not denied because of the annotation {annotation}")).warning_only()
+        self.way_out(format!("not denied: {annotation} is set")).warning_only()
     }
 
     fn introduced(self, introduced: bool) -> Self {

@@ -77,17 +77,17 @@ fn standing(case: &ClusterCase<'_>, old: &OldTopology<'_>, control_plane: &str, 
     if same(control_plane) && settled && behind.is_empty() {
         return None;
     }
-    let mut where_it_stands = format!("control plane at {}", quoted(control_plane));
-    if same(control_plane) && !settled {
-        where_it_stands = format!("control plane still moving to {}", quoted(control_plane));
-    }
-    let ahead = &case.old_object.map(|old| old.control_plane_progress().upgrade_plan.clone()).unwrap_or_default();
-    if !ahead.is_empty() {
-        where_it_stands.push_str(&format!(", still ahead {}", some(ahead.iter().map(String::as_str))));
-    }
-    if !behind.is_empty() {
-        where_it_stands.push_str(&format!(", workers at {}", some(behind.iter().map(|worker| &***worker))));
-    }
+    let moves = if same(control_plane) && !settled { "still moving to" } else { "at" };
+    let ahead = case.old_object.map_or(&[] as &[String], |old| &old.control_plane_progress().upgrade_plan);
+    let ahead = match ahead {
+        [] => String::new(),
+        ahead => format!(", still ahead {}", some(ahead.iter().map(String::as_str))),
+    };
+    let behind = match behind.as_slice() {
+        [] => String::new(),
+        behind => format!(", workers at {}", some(behind.iter().map(|worker| &***worker))),
+    };
+    let where_it_stands = format!("control plane {moves} {}{ahead}{behind}", quoted(control_plane));
     let problem = format!("the upgrade to {} is not done: {where_it_stands}", quoted(&old.version));
     let way_out = match way_back(case, control_plane).filter(|_| !same(control_plane)) {
         Some(back) => format!("wait, or go back to {back} with {}", annotation::DISABLE_UPDATE_VERSION_CHECK),

@@ -11,16 +11,16 @@
 //! Source: Cluster API v1.12 and later, `exp/topology/desiredstate`; the admission-time check that its proposal
 //! 20250513-chained-and-efficient-upgrades promises is not in any release.
 
-use std::{borrow::Cow, cmp::Ordering};
+use std::cmp::Ordering;
 
 use super::{
     Check, ClusterCase, Finding, Mode, OldTopology, Rule,
-    path::{Path, Plans, Way},
+    path::{Path, Plans, Way, explain},
 };
 use crate::{
     fleet::ClassEntry,
     model::{ControlPlaneState, Provider},
-    planner::{Release, Running},
+    planner::{Installed, Release, Running},
     text::{object_name, quoted},
     version::KubernetesVersion,
 };
@@ -51,8 +51,9 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
     };
     if let Some((major, minor)) = case.installed.unknown {
         let problem = format!("Cluster API {major}.{minor} is newer than this judgement knows");
+        let (known_major, known_minor) = Installed::NEWEST_KNOWN;
         let finding = Finding::new(field(case), problem)
-            .because("it was made with the newest planner known, that of 1.14")
+            .because(format!("it was made with the newest planner known, that of {known_major}.{known_minor}"))
             .way_out("update capi-version-guard");
         findings.push(finding.warning_only());
     }
@@ -156,22 +157,14 @@ fn had_a_way(case: &ClusterCase<'_>, from: &Running) -> bool {
 fn finding(case: &ClusterCase<'_>, path: &Path<'_>, from: &Running, way: &Way) -> Option<Finding> {
     let Way::Ends(trap) = way else { return extension(case, path, way) };
     let class = format!("ClusterClass {}", object_name(&case.class_key));
-    let explanation = path.explain(from, trap, &class);
+    let explanation = explain(path, from, trap, &class);
     let instead = if case.version_changed() {
         let alternatives = path.alternatives(from);
         if alternatives.is_empty() { String::new() } else { format!("choose {}", alternatives.join(" or ")) }
     } else {
         format!("rebase once this Cluster is at {}", quoted(&case.version))
     };
-    // Where the fix is to choose another version already, the listed ones say which.
-    let way_out: Cow<'static, str> = match (explanation.fix.as_str(), instead.as_str()) {
-        ("", instead) => instead.to_owned().into(),
-        (fix, "") => fix.to_owned().into(),
-        (fix, instead) if fix.starts_with("choose a higher patch number") && instead.starts_with("choose") => {
-            instead.to_owned().into()
-        }
-        (fix, instead) => format!("{fix}, or {instead}").into(),
-    };
+    let way_out = explanation.way_out(instead);
     Some(Finding::new(field(case), explanation.what).because(explanation.why).way_out(way_out))
 }
 

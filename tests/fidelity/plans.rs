@@ -262,8 +262,8 @@ fn outcome(answer: &Answer) -> &str {
     }
 }
 
-/// The outcomes that one release has for the questions, in this column of a table, or the first that differs.
-fn compare(column: usize, questions: &[Question], lines: &[u8]) -> Result<Table, Question> {
+/// The outcomes that one release has for the questions, in this column of a table, and the first that differs.
+fn compare(column: usize, questions: &[Question], lines: &[u8]) -> (Table, Option<Question>) {
     let (name, release) = RELEASES[column];
     let mut table = Table::default();
     let mut differs = None;
@@ -275,7 +275,7 @@ fn compare(column: usize, questions: &[Question], lines: &[u8]) -> Result<Table,
         }
         table.count(outcome(&answer), column);
     });
-    differs.map_or(Ok(table), Err)
+    (table, differs)
 }
 
 /// So many questions are held in memory at a time.
@@ -301,13 +301,11 @@ fn plans_are_those_of_cluster_api() {
                 (0..RELEASES.len()).map(|column| scope.spawn(move || compare(column, questions, lines))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        for ((name, release), compared) in RELEASES.into_iter().zip(compared) {
-            match compared {
-                Ok(counts) => table.merge(counts),
-                Err(question) => {
-                    let (question, answer) = shrink(name, release, question);
-                    panic!("{name}: {question:?}\n theirs: {answer:?}\n ours: {:?}", ours(release, &question));
-                }
+        for ((name, release), (counts, differs)) in RELEASES.into_iter().zip(compared) {
+            table.merge(counts);
+            if let Some(question) = differs {
+                let (question, answer) = shrink(name, release, question);
+                panic!("{name}: {question:?}\n theirs: {answer:?}\n ours: {:?}", ours(release, &question));
             }
         }
     }

@@ -21,7 +21,7 @@ pub fn verdict(pair: &Pair) -> Option<Verdict> {
             let change: Change<model::Cluster> =
                 change(old.as_ref().map(Cluster::manifest), new.as_ref().map(Cluster::manifest));
             let case = ClusterCase::of(&change)?;
-            let entries: Vec<(ObjectKey, ClassEntry)> = classes.iter().map(|class| entry(class)).collect();
+            let entries: Vec<(ObjectKey, ClassEntry)> = classes.iter().map(entry).collect();
             let find = |key: &ObjectKey| entries.iter().find(|(known, _)| known == key).map(|(_, entry)| entry);
             let class = find(&case.class_key);
             let old_class = case.old.as_ref().and_then(|old| find(&old.class_key));
