@@ -191,7 +191,7 @@ async fn machine_pools_that_are_not_served_are_none_until_they_are() {
     assert_eq!(following.workers(&c1).as_deref(), Some("v1.30.0"));
     assert_eq!(following.fleet.workers(WorkerKind::MachinePool).access(), Access::NotServed);
     following.seconds(3_600).await;
-    assert_eq!(following.api.asked(POOLS).len(), 121, "twice a minute");
+    assert_eq!(following.api.asked(POOLS).len(), 123, "twice a minute, after the first seconds");
     assert_eq!(following.warnings(), [""; 0], "that is normal");
     assert_eq!(following.workers(&c1).as_deref(), Some("v1.30.0"), "still known");
 
@@ -212,7 +212,7 @@ async fn worker_sets_that_are_forbidden_are_unknown_and_said_once() {
     assert_eq!(following.workers(&c1), None);
     assert_eq!(following.fleet.workers(WorkerKind::MachineDeployment).access(), Access::Forbidden);
     let asked = following.api.asked(DEPLOYMENTS).len();
-    assert!((15..25).contains(&asked), "every three minutes, not {asked} times an hour");
+    assert!((15..28).contains(&asked), "every three minutes, not {asked} times an hour");
     let told = "WARN forbidden to read the machinedeployments, so it cannot be told which versions workers run; grant get, list \
                 and watch on machinedeployments.cluster.x-k8s.io kind=\"MachineDeployment\"";
     assert_eq!(following.warnings(), [told]);
@@ -298,7 +298,7 @@ async fn kinds_that_cannot_be_read_are_said_once_and_looked_for_again() {
             kind: (GROUP, "KubeadmControlPlane"),
             script: |_| {},
             reason: "there is no CustomResourceDefinition kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
-            requests: 21,
+            requests: 26,
         },
         Case {
             kind: (GROUP, "KubeadmControlPlane"),
@@ -306,7 +306,7 @@ async fn kinds_that_cannot_be_read_are_said_once_and_looked_for_again() {
             reason: "CustomResourceDefinition kubeadmcontrolplanes.controlplane.cluster.x-k8s.io has no label \
                      cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 that names its API versions, as those of control \
                      plane providers have",
-            requests: 21,
+            requests: 26,
         },
         Case {
             kind: (GROUP, "KubeadmControlPlane"),
@@ -314,7 +314,7 @@ async fn kinds_that_cannot_be_read_are_said_once_and_looked_for_again() {
                 api.always(&format!("{DEFINITIONS}/{KUBEADM_DEFINITION}"), forbidden());
             },
             reason: "reading definitions is forbidden; grant get on customresourcedefinitions.apiextensions.k8s.io",
-            requests: 21,
+            requests: 26,
         },
         Case {
             kind: (GROUP, "KubeadmControlPlane"),
@@ -324,13 +324,13 @@ async fn kinds_that_cannot_be_read_are_said_once_and_looked_for_again() {
             },
             reason: "reading it is forbidden; grant get, list and watch on \
                      kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
-            requests: 42,
+            requests: 52,
         },
         Case {
             kind: (GROUP, "KubeadmControlPlane"),
             script: define_kubeadm,
             reason: "the API server does not serve kubeadmcontrolplanes.v1beta2.controlplane.cluster.x-k8s.io",
-            requests: 44,
+            requests: 54,
         },
         Case {
             kind: ("", "Secret"),
@@ -375,14 +375,40 @@ async fn a_version_that_is_served_no_more_is_looked_up_anew() {
         define(api, KUBEADM_DEFINITION, json!({"cluster.x-k8s.io/v1beta1": "v1alpha4_v1beta1"}));
         let list = page(&[control_plane("a", "c1", "v1.30.0")], None);
         let not_served = Answer::Text(404, "404 page not found\n");
-        api.play(KUBEADM_V1BETA1, [list, Answer::Watch(vec![]), not_served]);
+        api.play(KUBEADM_V1BETA1, [list, Answer::Watch(vec![])].into_iter().chain(vec![not_served; 20]));
     })
     .await;
     define_kubeadm(&following.api);
     following.api.play(KUBEADM, [page(&[control_plane("a", "c1", "v1.31.1")], None), Answer::Watch(vec![])]);
     assert_eq!(following.control_plane(&kubeadm("c1")), "v1.30.0 true");
-    following.seconds(30).await;
+    following.seconds(60).await;
     assert_eq!(following.control_plane(&kubeadm("c1")), "v1.31.1 true");
+    assert_eq!(following.warnings(), [""; 0]);
+}
+
+/// It answers 404 and 403 until it has read its definitions and its roles.
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_api_server_makes_nothing_unknown() {
+    let not_served = || Answer::Text(404, "404 page not found\n");
+    let restart = |list: Answer| {
+        [list.clone(), Answer::Watch(vec![]), not_served(), forbidden(), not_served(), list, Answer::Watch(vec![])]
+    };
+    let following = Following::start(&[kubeadm("c1")], |api| {
+        define_kubeadm(api);
+        api.play(KUBEADM, restart(page(&[control_plane("a", "c1", "v1.30.0")], None)));
+        api.play(DEPLOYMENTS, restart(page(&[worker_set("a", "md1", "c1", "v1.30.0")], None)));
+        api.play(POOLS, restart(page(&[], None)));
+        api.play(INVENTORY, restart(page(&[core("v1.12.3")], None)));
+    })
+    .await;
+    for _ in 0..60 {
+        following.seconds(1).await;
+        assert_eq!(following.control_plane(&kubeadm("c1")), "v1.30.0 true");
+        assert_eq!(following.workers(&kubeadm("c1")).as_deref(), Some("v1.30.0"));
+        assert_eq!(following.fleet.cluster_api().version, "v1.12.3");
+    }
+    let (pools, objects) = (following.api.asked(POOLS).len(), following.api.asked(KUBEADM).len());
+    assert!(pools >= 7 && objects >= 7, "all of it was played");
     assert_eq!(following.warnings(), [""; 0]);
 }
 
@@ -432,7 +458,7 @@ async fn however_many_kinds_authors_name_only_so_many_are_looked_for() {
         .collect();
     let following = Following::start(&clusters, |_| {}).await;
     following.seconds(3_600).await;
-    assert!(following.api.asked(DEFINITIONS).len() <= 100 * 21, "{}", following.api.asked(DEFINITIONS).len());
+    assert!(following.api.asked(DEFINITIONS).len() <= 100 * 26, "{}", following.api.asked(DEFINITIONS).len());
     assert_eq!(following.kinds().len(), 100);
     let more = "Clusters refer to more than 100 kinds of control planes; the others are not looked for";
     let warnings = following.warnings();
@@ -536,5 +562,5 @@ async fn providers_that_are_forbidden_are_said_once_with_what_to_grant() {
                 watch on providers.clusterctl.cluster.x-k8s.io, or set --cluster-api-version kind=\"Provider\"";
     assert_eq!(following.warnings(), [told]);
     assert_eq!(following.fleet.cluster_api().told_by.as_str(), "default");
-    assert!(following.api.asked(INVENTORY).len() < 25);
+    assert!(following.api.asked(INVENTORY).len() < 28);
 }

@@ -24,8 +24,11 @@ use crate::{
     text::chain,
 };
 
-/// How long it is believed where a kind of control planes is, or that it cannot be read.
+/// How long it is believed where a kind of control planes is.
 const RESOLVED_FOR: Duration = Duration::from_mins(1);
+
+/// How long it is believed that it cannot be read. An API server that just started says so of everything.
+const UNREADABLE_FOR: Duration = Duration::from_secs(10);
 
 /// More kinds than this are not remembered: a Cluster's author can name any number of them.
 const RESOLVED: usize = 64;
@@ -173,7 +176,10 @@ impl Live {
 
     /// Where a kind of control planes is; `None` if it cannot be read.
     async fn resource(&self, kind: &ControlPlaneKind, deadline: Instant) -> Result<Option<ApiResource>, String> {
-        let known = self.resolved.lock().get(kind).filter(|(at, _)| at.elapsed() < RESOLVED_FOR).cloned();
+        let believed = |(at, resolved): &&(Instant, Resolved)| {
+            at.elapsed() < if resolved.is_ok() { RESOLVED_FOR } else { UNREADABLE_FOR }
+        };
+        let known = self.resolved.lock().get(kind).filter(believed).cloned();
         if let Some((_, resolved)) = known {
             return Ok(resolved.ok());
         }

@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     Connect, Freshness,
     contract::{self, Unreadable, Unresolved, kind_name},
-    follow::{Followed, PAUSE_BEFORE_RELIST, RECHECK_FORBIDDEN, Refusal},
+    follow::{Followed, LONGEST_FORBIDDEN, PAUSE_BEFORE_RELIST, Pauses, Refusal},
 };
 use crate::{
     fleet::{Event, Fleet},
@@ -41,8 +41,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a kind is still followed that no Cluster refers to any more. A Cluster that is created anew finds it known.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
 
-/// How soon a kind that cannot be read is looked for again.
-const RECHECK_UNREADABLE: Duration = RECHECK_FORBIDDEN;
+/// The longest pause before a kind that cannot be read is looked for again.
+const LONGEST_UNREADABLE: Duration = LONGEST_FORBIDDEN;
 
 /// What is known of each kind of control planes that Clusters refer to.
 #[derive(Debug, Default)]
@@ -117,6 +117,7 @@ pub(super) async fn follow_all(connect: Arc<impl Connect>, definitions: Client, 
                 slots: Arc::clone(&slots),
                 max,
                 told: None,
+                pauses: Pauses::default(),
             };
             tasks.spawn(follower.run(stopped));
         }
@@ -139,6 +140,7 @@ struct KindFollower<C> {
     max: usize,
     /// What the log says of it already.
     told: Option<Unreadable>,
+    pauses: Pauses,
 }
 
 impl<C: Connect> KindFollower<C> {
@@ -197,13 +199,14 @@ impl<C: Connect> KindFollower<C> {
             Err(_) => self.definitions.clone(),
         };
         let mut objects = Followed::<ControlPlane>::all(client, resource.clone());
-        let Self { kind, fleet, told, .. } = self;
+        let Self { kind, fleet, told, pauses, .. } = self;
         objects
             .until_refused(|event| {
                 freshness.touch();
                 if matches!(event, Event::Completed) {
                     fleet.control_planes.set(kind, KindState::Followed(Arc::clone(&freshness)));
                     *told = None;
+                    pauses.reset();
                 }
                 fleet.index.write().handle_control_planes(kind, event);
             })
@@ -224,6 +227,6 @@ impl<C: Connect> KindFollower<C> {
         }
         fleet.index.write().forget_control_planes(kind);
         fleet.control_planes.set(kind, KindState::Unreadable(reason));
-        RECHECK_UNREADABLE
+        self.pauses.next(LONGEST_UNREADABLE)
     }
 }

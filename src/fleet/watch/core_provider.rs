@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::{
-    follow::{Followed, RECHECK_ABSENT, RECHECK_FORBIDDEN, Refusal},
+    follow::{Followed, Refusal},
     watched::Kind,
 };
 use crate::{
@@ -166,22 +166,16 @@ async fn follow_kind<T: TellsVersion>(client: Client, tell: impl Fn(Vec<String>)
             .await;
         source = Source::default();
         tell(Vec::new());
-        let pause = match refusal {
-            Refusal::NotServed => RECHECK_ABSENT,
-            Refusal::Forbidden => {
-                if !std::mem::replace(&mut told_forbidden, true) {
-                    tracing::warn!(
-                        kind = T::KIND,
-                        "forbidden to read the {plural}, so they cannot tell which Cluster API is installed; grant get, list \
-                         and watch on {plural}.{group}, or set --cluster-api-version",
-                        plural = T::PLURAL,
-                        group = T::GROUP,
-                    );
-                }
-                RECHECK_FORBIDDEN
-            }
-        };
-        tokio::time::sleep(pause).await;
+        if refusal == Refusal::Forbidden && !std::mem::replace(&mut told_forbidden, true) {
+            tracing::warn!(
+                kind = T::KIND,
+                "forbidden to read the {plural}, so they cannot tell which Cluster API is installed; grant get, list and watch \
+                 on {plural}.{group}, or set --cluster-api-version",
+                plural = T::PLURAL,
+                group = T::GROUP,
+            );
+        }
+        tokio::time::sleep(objects.pause(refusal)).await;
     }
 }
 

@@ -6,8 +6,13 @@ use futures::StreamExt;
 use kube::{
     Api, Client,
     api::ApiResource,
-    runtime::{WatchStreamExt, watcher},
+    runtime::{
+        WatchStreamExt,
+        utils::{Backoff, ResetTimerBackoff},
+        watcher,
+    },
 };
+use tokio::time::Instant;
 
 use super::watched::{Decoded, Watched};
 use crate::{fleet::Event, model::ObjectKey};
@@ -21,13 +26,74 @@ const PAGE: u32 = 100;
 /// A line of a watch that is no event is lost, and kube goes on behind it; then everything is listed anew, after this long.
 pub(super) const PAUSE_BEFORE_RELIST: Duration = Duration::from_secs(5);
 
-/// How soon a kind that is not there is looked for again. As often as a watch is renewed: what its objects say is
-/// missing meanwhile.
-pub(super) const RECHECK_ABSENT: Duration = Duration::from_secs(30);
+/// The pause before what was refused is tried again; each is twice the one before, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How soon what is forbidden is tried again. Rights change when people change them, and each try is a line in the API
-/// server's audit log.
-pub(super) const RECHECK_FORBIDDEN: Duration = Duration::from_mins(3);
+/// The longest pause before a kind that is not there is looked for again. As often as a watch is renewed: what its objects
+/// say is missing meanwhile.
+const LONGEST_ABSENT: Duration = Duration::from_secs(30);
+
+/// The longest pause before what is forbidden is tried again. Rights change when people change them, and each try is a line
+/// in the API server's audit log.
+pub(super) const LONGEST_FORBIDDEN: Duration = Duration::from_mins(3);
+
+/// So long a refusal is not believed after a success. An API server that just started has neither definitions nor rights
+/// in its caches yet, and refuses everything for some seconds.
+const DISBELIEF: Duration = Duration::from_secs(30);
+
+/// The pause between two tries meanwhile.
+const DISBELIEF_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pause after a first error.
+const FIRST_BACKOFF: Duration = Duration::from_millis(800);
+
+/// Errors are repeated with growing pauses up to this one. kube's own 30 s would leave an index stale for a minute after
+/// each longer outage of the API server.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
+
+/// After so long without an error the next one is repeated soon again.
+const BACKOFF_RESET: Duration = Duration::from_mins(2);
+
+/// Pauses that grow.
+#[derive(Debug, Default)]
+pub(super) struct Pauses(u32);
+
+impl Pauses {
+    /// The next pause, not longer than `longest`.
+    pub(super) fn next(&mut self, longest: Duration) -> Duration {
+        self.doubled(FIRST_PAUSE).min(longest)
+    }
+
+    /// `first`, and then always twice the one before.
+    fn doubled(&mut self, first: Duration) -> Duration {
+        let pause = first.saturating_mul(1 << self.0.min(16));
+        self.0 = self.0.saturating_add(1);
+        pause
+    }
+
+    /// Begins anew.
+    pub(super) fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+/// The pauses between errors, as kube asks for them.
+#[derive(Default)]
+struct ErrorPauses(Pauses);
+
+impl Iterator for ErrorPauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(self.0.doubled(FIRST_BACKOFF).min(LONGEST_BACKOFF))
+    }
+}
+
+impl Backoff for ErrorPauses {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
 
 /// An answer that no repetition within seconds will change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +130,9 @@ pub(super) struct Followed<T> {
     config: watcher::Config,
     /// Whether a refusal is an answer, or an error like any other.
     optional: bool,
+    /// Whether the last list was complete.
+    granted: bool,
+    pauses: Pauses,
     /// Objects that do not decode are named once, not at every event.
     named: HashSet<ObjectKey>,
 }
@@ -73,7 +142,15 @@ impl<T: Decoded> Followed<T> {
     pub(super) fn all(client: Client, resource: ApiResource) -> Self {
         let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
         let api = Api::all_with(client, &resource);
-        Self { api, resource, config, optional: false, named: HashSet::new() }
+        Self {
+            api,
+            resource,
+            config,
+            optional: false,
+            granted: false,
+            pauses: Pauses::default(),
+            named: HashSet::new(),
+        }
     }
 
     /// Only those with a label. An object that loses it is told as deleted.
@@ -85,30 +162,50 @@ impl<T: Decoded> Followed<T> {
     /// Follows for ever, refusals or not.
     pub(super) async fn for_ever(mut self, mut fold: impl FnMut(Event<T>)) {
         loop {
-            self.until_lost(&mut fold).await;
+            self.until_lost(&mut fold, &mut None).await;
             tokio::time::sleep(PAUSE_BEFORE_RELIST).await;
         }
     }
 
-    /// Follows until the API server says that there is nothing to follow.
+    /// Follows until the API server says that there is nothing to follow, and means it.
     pub(super) async fn until_refused(&mut self, mut fold: impl FnMut(Event<T>)) -> Refusal {
         self.optional = true;
+        let mut refused_since = None;
         loop {
-            match self.until_lost(&mut fold).await {
+            match self.until_lost(&mut fold, &mut refused_since).await {
                 End::Lost => tokio::time::sleep(PAUSE_BEFORE_RELIST).await,
-                End::Refused(refusal) => return refusal,
+                End::Refused(refusal) => {
+                    let since = *refused_since.get_or_insert_with(Instant::now);
+                    if !self.granted || since.elapsed() >= DISBELIEF {
+                        self.granted = false;
+                        return refusal;
+                    }
+                    tokio::time::sleep(DISBELIEF_PAUSE).await;
+                }
             }
         }
     }
 
-    async fn until_lost(&mut self, fold: &mut impl FnMut(Event<T>)) -> End {
+    /// How long to wait after a refusal.
+    pub(super) fn pause(&mut self, refusal: Refusal) -> Duration {
+        self.pauses.next(match refusal {
+            Refusal::NotServed => LONGEST_ABSENT,
+            Refusal::Forbidden => LONGEST_FORBIDDEN,
+        })
+    }
+
+    async fn until_lost(&mut self, fold: &mut impl FnMut(Event<T>), refused_since: &mut Option<Instant>) -> End {
         let kind = self.resource.kind.clone();
-        let mut events = watcher(self.api.clone(), self.config.clone()).default_backoff().boxed();
+        let backoff = ResetTimerBackoff::new(ErrorPauses::default(), BACKOFF_RESET);
+        let mut events = watcher(self.api.clone(), self.config.clone()).backoff(backoff).boxed();
         while let Some(event) = events.next().await {
             match event {
                 Ok(watcher::Event::Init) => fold(Event::Restarted),
                 Ok(watcher::Event::InitApply(watched)) => fold(self.known(watched, Event::Listed)),
                 Ok(watcher::Event::InitDone) => {
+                    self.granted = true;
+                    self.pauses.reset();
+                    *refused_since = None;
                     fold(Event::Completed);
                     tracing::info!(kind, "list complete");
                 }

@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::{
     access::Access,
-    follow::{Followed, RECHECK_ABSENT, RECHECK_FORBIDDEN, Refusal},
+    follow::{Followed, Refusal},
     watched::worker_resource,
 };
 use crate::{
@@ -32,7 +32,7 @@ pub(super) async fn follow(kind: WorkerKind, client: Client, fleet: Arc<Fleet>) 
                 fleet.index.write().handle_workers(kind, event);
             })
             .await;
-        let pause = match refusal {
+        match refusal {
             Refusal::NotServed => {
                 // The API server has answered: it knows of none.
                 source.freshness.touch();
@@ -40,7 +40,6 @@ pub(super) async fn follow(kind: WorkerKind, client: Client, fleet: Arc<Fleet>) 
                     fleet.index.write().workers_not_served(kind);
                     tracing::info!(kind = kind.as_str(), "not served, so there are none");
                 }
-                RECHECK_ABSENT
             }
             Refusal::Forbidden => {
                 if source.set(Access::Forbidden) {
@@ -53,9 +52,8 @@ pub(super) async fn follow(kind: WorkerKind, client: Client, fleet: Arc<Fleet>) 
                         group = resource.group,
                     );
                 }
-                RECHECK_FORBIDDEN
             }
-        };
-        tokio::time::sleep(pause).await;
+        }
+        tokio::time::sleep(sets.pause(refusal)).await;
     }
 }
