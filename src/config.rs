@@ -87,7 +87,11 @@ pub fn parse(text: &str) -> Result<Config, String> {
     for section in file.unwrap_or_default().0 {
         match section {
             Section::Rules(rules) => set_modes(rules, &mut config.modes, &mut problems),
-            Section::RuntimeSdk(on) => config.runtime_sdk = on.unwrap_or(config.runtime_sdk),
+            Section::RuntimeSdk(on) => match on.value.as_deref() {
+                None | Some("true") => config.runtime_sdk = true,
+                Some("false") => config.runtime_sdk = false,
+                Some(word) => problems.add(on.referenced, &unknown("value", word, ["true", "false"])),
+            },
             Section::Unknown(key) => problems.add(key.referenced, &unknown("key", &key.value, KEYS)),
         }
     }
@@ -165,7 +169,7 @@ struct File(Vec<Section>);
 #[derive(Debug)]
 enum Section {
     Rules(Entries<Option<String>>),
-    RuntimeSdk(Option<bool>),
+    RuntimeSdk(Spanned<Option<String>>),
     Unknown(Spanned<String>),
 }
 

@@ -50,8 +50,9 @@ fn every_mistake_is_told_with_its_place() {
         ("- rules\n", "  1:1: expected mapping start"),
         ("rules:\n\tlist-order: warn\n", "  2:2: tabs disallowed within this context (block indentation)"),
         ("runtimeSdk: false\n", "  1:1: unknown key runtimeSdk; did you mean runtimeSDK?"),
-        ("runtimeSDK: maybe\n", "  1:13: invalid boolean"),
-        ("runtimeSDK: [true]\n", "  1:13: expected boolean"),
+        ("runtimeSDK: maybe\n", "  1:13: unknown value maybe; known are true, false"),
+        ("runtimeSDK: flase\n", "  1:13: unknown value flase; did you mean false?"),
+        ("runtimeSDK: [true]\n", "  1:13: expected string scalar"),
         ("rules: {}\n---\nrules: {}\n", "  3:1: multiple YAML documents detected"),
     ];
     for (text, expected) in cases {

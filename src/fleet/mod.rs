@@ -12,7 +12,7 @@ mod source;
 pub mod watch;
 mod wire;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 
@@ -25,7 +25,7 @@ pub use self::{
         ControlPlaneIndex, Index, Overlay, SAMPLE, Together, Users, VersionInUse, WorkerEvent, WorkerIndex,
     },
     source::{Event, Fold, Source},
-    watch::{ControlPlaneKinds, Freshness, OptionalSource},
+    watch::{ControlPlaneKinds, Freshness, KindState, OptionalSource},
 };
 
 /// The index as the server shares it, with how it stands with each of its sources.
@@ -55,6 +55,18 @@ impl Fleet {
             WorkerKind::MachineDeployment => &self.deployments,
             WorkerKind::MachinePool => &self.pools,
         }
+    }
+
+    /// How long ago the source of what runs was heard of that was silent for longest; `None` if there is none, as for a
+    /// fleet of files.
+    #[must_use]
+    pub fn running_staleness(&self) -> Option<Duration> {
+        let workers = [&self.deployments, &self.pools].map(|source| source.freshness.staleness());
+        let kinds = self.control_planes.all().into_iter().map(|(_, state)| match state {
+            KindState::Followed(freshness) => freshness.staleness(),
+            KindState::Unreadable(_) => None,
+        });
+        workers.into_iter().chain(kinds).flatten().max()
     }
 
     /// What plans depend on of the Cluster API that is installed.

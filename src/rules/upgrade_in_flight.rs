@@ -10,7 +10,9 @@
 //! Source: Cluster API v1.14 `core/webhooks/admission/cluster.go` (`validateTopologyVersionUpdate` and what it calls);
 //! kubernetes-sigs/cluster-api#7428, #9098, #11940, #12984.
 
-use super::{Check, ClusterCase, Finding, Mode, OldTopology, Rule};
+use std::borrow::Cow;
+
+use super::{Check, ClusterCase, Finding, Mode, OldTopology, Rule, version_reachable};
 use crate::{
     model::{ControlPlaneState, annotation},
     text::quoted,
@@ -97,15 +99,11 @@ fn standing(case: &ClusterCase<'_>, old: &OldTopology<'_>, control_plane: &str, 
     Some(finding.because("Cluster API refuses another version until then").way_out(way_out))
 }
 
-/// The control plane's version, if the Cluster can be set back to it.
-fn way_back<'a>(case: &ClusterCase<'_>, control_plane: &'a str) -> Option<std::borrow::Cow<'a, str>> {
-    let back = KubernetesVersion::parse_strict(control_plane).ok()?;
-    let listed = case.class.is_some_and(|class| class.carries(control_plane));
-    let above = |worker: &str| {
-        KubernetesVersion::parse_lenient(worker).is_ok_and(|worker| worker.cmp_precedence(&back).is_gt())
-    };
-    let none_above = !case.running.workers.iter().flat_map(|it| it.iter()).any(|worker| above(worker));
-    (listed && none_above).then(|| quoted(control_plane))
+/// The control plane's version, if the Cluster can be set back to it: it has to be listed, and no worker above it.
+fn way_back<'a>(case: &ClusterCase<'_>, control_plane: &'a str) -> Option<Cow<'a, str>> {
+    KubernetesVersion::parse_strict(control_plane).ok()?;
+    let class = case.class.filter(|class| class.carries(control_plane))?;
+    version_reachable::leads_back(case, class, control_plane).then(|| quoted(control_plane))
 }
 
 fn some<'a>(versions: impl Iterator<Item = &'a str>) -> String {

@@ -149,9 +149,7 @@ fn had_a_way(case: &ClusterCase<'_>, from: &Running) -> bool {
     let rebased = old.class_key != case.class_key;
     // Without its class Cluster API had no way anywhere.
     let Some(class) = (if rebased { case.old_class } else { case.class }) else { return false };
-    let plans = Plans::of_entry(class);
-    let path = Path { plans: &plans, installed: case.installed, provider: provider(case), target: &old.version };
-    matches!(path.way(from), Way::Leads | Way::Unknown)
+    leads(case, class, from, &old.version)
 }
 
 fn finding(case: &ClusterCase<'_>, path: &Path<'_>, from: &Running, way: &Way) -> Option<Finding> {
@@ -189,8 +187,16 @@ fn extension(case: &ClusterCase<'_>, path: &Path<'_>, way: &Way) -> Option<Findi
 /// Whether a Cluster of this class could go from its present version to `version`, as far as can be told: for advice.
 pub(super) fn leads_to(case: &ClusterCase<'_>, class: &ClassEntry, version: &str) -> bool {
     let Some(old) = case.old.as_ref().filter(|_| !case.skips_transition_rules()) else { return true };
+    leads(case, class, &Running { control_plane: old.version.clone().into_owned(), workers: [].into() }, version)
+}
+
+/// Whether the Cluster could be set back to the version of its control plane: for advice.
+pub(super) fn leads_back(case: &ClusterCase<'_>, class: &ClassEntry, control_plane: &str) -> bool {
+    leads(case, class, &running(control_plane, case), control_plane)
+}
+
+fn leads(case: &ClusterCase<'_>, class: &ClassEntry, from: &Running, target: &str) -> bool {
     let plans = Plans::of_entry(class);
-    let path = Path { plans: &plans, installed: case.installed, provider: provider(case), target: version };
-    let from = Running { control_plane: old.version.clone().into_owned(), workers: [].into() };
-    matches!(path.way(&from), Way::Leads | Way::Unknown)
+    let path = Path { plans: &plans, installed: case.installed, provider: provider(case), target };
+    matches!(path.way(from), Way::Leads | Way::Unknown)
 }

@@ -139,12 +139,14 @@ impl Judge {
         let by_index = verdict(class.indexed.as_ref(), old_class.as_ref(), running);
         let by_pending =
             class.pending.as_ref().map(|(class, at)| (verdict(class.as_ref(), old_class.as_ref(), running), *at));
-        let told_what_runs = !case.asks_what_runs() || running.control_plane != ControlPlaneState::Unknown;
+        let fresh = |staleness: Option<Duration>| staleness.is_none_or(|staleness| staleness < STALE);
+        let told_what_runs = !case.asks_what_runs()
+            || (running.control_plane != ControlPlaneState::Unknown && fresh(self.fleet.running_staleness()));
         let sure = class.indexed.is_some()
             && told_what_runs
             && by_index.allowed()
             && by_pending.as_ref().is_none_or(|(verdict, _)| verdict.allowed())
-            && self.fleet.classes.staleness().is_none_or(|staleness| staleness < STALE);
+            && fresh(self.fleet.classes.staleness());
         let (judgement, running) = match &self.live {
             Some(live) if !sure => {
                 let looks = case.update && (case.asks_what_runs() || looks_at_what_runs(&by_index.denials));
