@@ -64,7 +64,7 @@ impl Fleet {
         let workers = [&self.deployments, &self.pools].map(|source| source.freshness.staleness());
         let kinds = self.control_planes.all().into_iter().map(|(_, state)| match state {
             KindState::Followed(freshness) => freshness.staleness(),
-            KindState::Unreadable(_) => None,
+            KindState::Met | KindState::Unreadable(_) => None,
         });
         workers.into_iter().chain(kinds).flatten().max()
     }

@@ -106,6 +106,7 @@ impl FleetMetrics {
         let (mut followed, mut unreadable) = (0_i64, 0_i64);
         for (_, state) in self.0.control_planes.all() {
             match state {
+                KindState::Met => {}
                 KindState::Followed(_) => followed += 1,
                 KindState::Unreadable(_) => unreadable += 1,
             }

@@ -43,7 +43,7 @@ impl Health {
             let index = self.fleet.index.read();
             (index.clusters.synced(), index.classes.synced())
         };
-        let not_listed = || "not listed yet".to_owned();
+        let not_listed = || NOT_LISTED.to_owned();
         [
             ("clusters-synced", clusters.then_some(()).ok_or_else(not_listed)),
             ("clusterclasses-synced", classes.then_some(()).ok_or_else(not_listed)),
@@ -62,6 +62,7 @@ fn notes(fleet: &Fleet) -> Vec<Note> {
     let mut notes = Vec::from(WorkerKind::ALL.map(|kind| (kind.plural().to_owned(), worker_sets(fleet, kind))));
     for (kind, state) in fleet.control_planes.all() {
         let note = match state {
+            KindState::Met => Err(NOT_LISTED.to_owned()),
             KindState::Followed(freshness) => fresh(freshness.staleness()).map(|()| OK.to_owned()),
             KindState::Unreadable(reason) => Err(format!("cannot be read: {reason}")),
         };
@@ -91,11 +92,12 @@ fn worker_sets(fleet: &Fleet, kind: WorkerKind) -> Result<String, String> {
         Access::Granted | Access::Unknown if fleet.index.read().workers(kind).synced() => {
             fresh(source.freshness.staleness()).map(|()| OK.to_owned())
         }
-        Access::Granted | Access::Unknown => Err("not listed yet".to_owned()),
+        Access::Granted | Access::Unknown => Err(NOT_LISTED.to_owned()),
     }
 }
 
 const OK: &str = "ok";
+const NOT_LISTED: &str = "not listed yet";
 
 /// A certificate that has expired fails every call, and a Pod that is not ready says so where people look.
 fn valid(not_after: i64, now: SystemTime) -> Result<(), String> {
@@ -174,12 +176,14 @@ mod tests {
         fleet.workers(WorkerKind::MachineDeployment).set(Access::Forbidden);
         fleet.workers(WorkerKind::MachinePool).set(Access::NotServed);
         fleet.control_planes.set(&kind("A"), KindState::Followed(std::sync::Arc::default()));
+        fleet.control_planes.set(&kind("A1"), KindState::Met);
         fleet.control_planes.set(&kind("B"), KindState::Unreadable(Unreadable::NoDefinition("bs.example.com".into())));
         fleet.control_planes.set(&kind("C\n"), KindState::Unreadable(Unreadable::Illegal));
         let text = "[!]machinedeployments reading them is forbidden; grant get, list and watch on \
                     machinedeployments.cluster.x-k8s.io\n\
                     [+]machinepools not served\n\
                     [+]control-planes A.example.com ok\n\
+                    [!]control-planes A1.example.com not listed yet\n\
                     [!]control-planes B.example.com cannot be read: there is no CustomResourceDefinition bs.example.com\n\
                     [!]control-planes \"C\\n.example.com\" cannot be read: no CustomResourceDefinition can have this group \
                     and kind\n\

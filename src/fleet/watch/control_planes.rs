@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use kube::Client;
+use kube::{Client, api::ApiResource};
 use parking_lot::RwLock;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot},
     task::JoinSet,
     time::Instant,
 };
@@ -51,6 +51,8 @@ pub struct ControlPlaneKinds(RwLock<BTreeMap<ControlPlaneKind, KindState>>);
 /// How it stands with one kind.
 #[derive(Clone, Debug)]
 pub enum KindState {
+    /// It is looked for.
+    Met,
     /// It is followed; so fresh it is.
     Followed(Arc<Freshness>),
     /// It cannot be read.
@@ -58,7 +60,7 @@ pub enum KindState {
 }
 
 impl ControlPlaneKinds {
-    /// All kinds and how it stands with them, in the order of their groups and names. A kind that was just met is left out.
+    /// All kinds and how it stands with them, in the order of their groups and names.
     #[must_use]
     pub fn all(&self) -> Vec<(ControlPlaneKind, KindState)> {
         self.0.read().iter().map(|(kind, state)| (kind.clone(), state.clone())).collect()
@@ -82,7 +84,15 @@ struct Follower {
 }
 
 /// Follows the kinds that Clusters refer to, at most `max` at once, for ever.
-pub(super) async fn follow_all(connect: Arc<impl Connect>, definitions: Client, fleet: Arc<Fleet>, max: usize) {
+///
+/// `listed` tells of a complete list of Clusters, so that their kinds are not met a second later than they are known.
+pub(super) async fn follow_all(
+    connect: Arc<impl Connect>,
+    definitions: Client,
+    fleet: Arc<Fleet>,
+    listed: Arc<Notify>,
+    max: usize,
+) {
     let slots = Arc::new(Semaphore::new(max));
     let mut followers: HashMap<ControlPlaneKind, Follower> = HashMap::new();
     let mut tasks = JoinSet::new();
@@ -126,7 +136,10 @@ pub(super) async fn follow_all(connect: Arc<impl Connect>, definitions: Client, 
                 std::panic::resume_unwind(panic);
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = listed.notified() => {}
+        }
     }
 }
 
@@ -145,6 +158,7 @@ struct KindFollower<C> {
 
 impl<C: Connect> KindFollower<C> {
     async fn run(mut self, stopped: oneshot::Receiver<()>) {
+        self.fleet.control_planes.set(&self.kind, KindState::Met);
         tokio::select! {
             biased;
             _ = stopped => {}
@@ -173,7 +187,8 @@ impl<C: Connect> KindFollower<C> {
                     if slot.is_none() {
                         self.unreadable(Unreadable::OverLimit(self.max))
                     } else {
-                        let refusal = self.follow_at(&resource).await;
+                        let last = last_refusal.as_ref().map(|(refusal, _)| *refusal);
+                        let refusal = self.follow_at(&resource, last).await;
                         let again =
                             last_refusal.replace((refusal, resource.clone())) == Some((refusal, resource.clone()));
                         if refusal == Refusal::NotServed && !again {
@@ -191,14 +206,14 @@ impl<C: Connect> KindFollower<C> {
     }
 
     /// Follows the objects until the API server refuses.
-    async fn follow_at(&mut self, resource: &kube::api::ApiResource) -> Refusal {
+    async fn follow_at(&mut self, resource: &ApiResource, last: Option<Refusal>) -> Refusal {
         let freshness = Arc::new(Freshness::default());
         let client = match self.connect.connect(&freshness) {
             Ok(client) => client,
             // The same configuration made clients before, so this does not happen; the shared one serves as well.
             Err(_) => self.definitions.clone(),
         };
-        let mut objects = Followed::<ControlPlane>::all(client, resource.clone());
+        let mut objects = Followed::<ControlPlane>::all(client, resource.clone()).believing(last);
         let Self { kind, fleet, told, pauses, .. } = self;
         objects
             .until_refused(|event| {

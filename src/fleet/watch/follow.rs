@@ -37,7 +37,7 @@ const LONGEST_ABSENT: Duration = Duration::from_secs(30);
 /// in the API server's audit log.
 pub(super) const LONGEST_FORBIDDEN: Duration = Duration::from_mins(3);
 
-/// So long a refusal is not believed after a success. An API server that just started has neither definitions nor rights
+/// So long a refusal is not believed that is news. An API server that just started has neither definitions nor rights
 /// in its caches yet, and refuses everything for some seconds.
 const DISBELIEF: Duration = Duration::from_secs(30);
 
@@ -130,7 +130,9 @@ pub(super) struct Followed<T> {
     config: watcher::Config,
     /// Whether a refusal is an answer, or an error like any other.
     optional: bool,
-    /// Whether the last list was complete.
+    /// The last refusal that was believed; `None` since a list was complete.
+    believed: Option<Refusal>,
+    /// Whether a list was complete since then.
     granted: bool,
     pauses: Pauses,
     /// Objects that do not decode are named once, not at every event.
@@ -147,6 +149,7 @@ impl<T: Decoded> Followed<T> {
             resource,
             config,
             optional: false,
+            believed: None,
             granted: false,
             pauses: Pauses::default(),
             named: HashSet::new(),
@@ -156,6 +159,12 @@ impl<T: Decoded> Followed<T> {
     /// Only those with a label. An object that loses it is told as deleted.
     pub(super) fn with_label(mut self, selector: &str) -> Self {
         self.config = self.config.labels(selector);
+        self
+    }
+
+    /// Takes a refusal for no news that others have met before.
+    pub(super) fn believing(mut self, refusal: Option<Refusal>) -> Self {
+        self.believed = refusal;
         self
     }
 
@@ -176,14 +185,20 @@ impl<T: Decoded> Followed<T> {
                 End::Lost => tokio::time::sleep(PAUSE_BEFORE_RELIST).await,
                 End::Refused(refusal) => {
                     let since = *refused_since.get_or_insert_with(Instant::now);
-                    if !self.granted || since.elapsed() >= DISBELIEF {
-                        self.granted = false;
+                    if self.believes(refusal) || since.elapsed() >= DISBELIEF {
+                        (self.believed, self.granted) = (Some(refusal), false);
                         return refusal;
                     }
                     tokio::time::sleep(DISBELIEF_PAUSE).await;
                 }
             }
         }
+    }
+
+    /// Whether the refusal is no news, or likely from the first: that a kind is not served is normal, that a right is missing
+    /// is not.
+    fn believes(&self, refusal: Refusal) -> bool {
+        !self.granted && self.believed.unwrap_or(Refusal::NotServed) == refusal
     }
 
     /// How long to wait after a refusal.
@@ -203,7 +218,7 @@ impl<T: Decoded> Followed<T> {
                 Ok(watcher::Event::Init) => fold(Event::Restarted),
                 Ok(watcher::Event::InitApply(watched)) => fold(self.known(watched, Event::Listed)),
                 Ok(watcher::Event::InitDone) => {
-                    self.granted = true;
+                    (self.believed, self.granted) = (None, true);
                     self.pauses.reset();
                     *refused_since = None;
                     fold(Event::Completed);

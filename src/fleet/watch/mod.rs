@@ -24,6 +24,7 @@ mod workers;
 use std::{sync::Arc, time::Duration};
 
 use kube::{Client, Config, client::ClientBuilder};
+use tokio::sync::Notify;
 use tower::util::MapResponseLayer;
 
 use self::follow::Followed;
@@ -35,7 +36,7 @@ pub use self::{
     freshness::Freshness,
     watched::{Kind, Watched, worker_resource},
 };
-use super::Fleet;
+use super::{Event, Fleet};
 use crate::model::{Cluster, ClusterClass, WorkerKind};
 
 /// A connection that carries nothing for this long is dead: longer than any watch, so no live one is ever cut.
@@ -84,11 +85,17 @@ pub async fn run(connect: impl Connect, fleet: Arc<Fleet>, max_kinds: usize) -> 
     let core_provider =
         core_provider::follow(connect.connect(&nobodys)?, connect.connect(&nobodys)?, Arc::clone(&fleet));
     let definitions = connect.connect(&nobodys)?;
-    let control_planes = control_planes::follow_all(Arc::new(connect), definitions, Arc::clone(&fleet), max_kinds);
+    let listed = Arc::new(Notify::new());
+    let control_planes =
+        control_planes::follow_all(Arc::new(connect), definitions, Arc::clone(&fleet), Arc::clone(&listed), max_kinds);
     futures::join!(
         clusters.for_ever(|event| {
             fleet.clusters.touch();
+            let complete = matches!(event, Event::Completed);
             fleet.index.write().handle_cluster(event);
+            if complete {
+                listed.notify_one();
+            }
         }),
         classes.for_ever(|event| {
             fleet.classes.touch();
