@@ -135,7 +135,7 @@ struct Told {
 }
 
 /// Follows both for ever, unless a flag says which Cluster API is installed.
-pub(super) async fn follow(clusterctl: Client, operator: Client, fleet: Arc<Fleet>) {
+pub(super) async fn follow(client: Client, fleet: Arc<Fleet>) {
     if fleet.cluster_api().told_by == ToldBy::Flag {
         return;
     }
@@ -146,8 +146,8 @@ pub(super) async fn follow(clusterctl: Client, operator: Client, fleet: Arc<Flee
         conclude(&told, &fleet);
     };
     futures::join!(
-        follow_kind::<Provider>(clusterctl, |versions| note(&|told| told.clusterctl = Some(versions.clone()))),
-        follow_kind::<CoreProvider>(operator, |versions| note(&|told| told.operator = Some(versions.clone()))),
+        follow_kind::<Provider>(client.clone(), |versions| note(&|told| told.clusterctl = Some(versions.clone()))),
+        follow_kind::<CoreProvider>(client, |versions| note(&|told| told.operator = Some(versions.clone()))),
     );
 }
 

@@ -75,19 +75,18 @@ impl Connect for Config {
 /// # Errors
 /// If a client cannot be made.
 pub async fn run(connect: impl Connect, fleet: Arc<Fleet>, max_kinds: usize) -> Result<(), kube::Error> {
-    let nobodys = Arc::new(Freshness::default());
     let clusters = Followed::<Cluster>::all(connect.connect(&fleet.clusters)?, Cluster::resource());
     let classes = Followed::<ClusterClass>::all(connect.connect(&fleet.classes)?, ClusterClass::resource());
     let [deployments, pools] = WorkerKind::ALL.map(|kind| {
         let client = connect.connect(&fleet.workers(kind).freshness);
         Ok::<_, kube::Error>(workers::follow(kind, client?, Arc::clone(&fleet)))
     });
-    let core_provider =
-        core_provider::follow(connect.connect(&nobodys)?, connect.connect(&nobodys)?, Arc::clone(&fleet));
-    let definitions = connect.connect(&nobodys)?;
+    // Nobody asks how fresh these are, so they share a client.
+    let others = connect.connect(&Arc::default())?;
+    let core_provider = core_provider::follow(others.clone(), Arc::clone(&fleet));
     let listed = Arc::new(Notify::new());
     let control_planes =
-        control_planes::follow_all(Arc::new(connect), definitions, Arc::clone(&fleet), Arc::clone(&listed), max_kinds);
+        control_planes::follow_all(Arc::new(connect), others, Arc::clone(&fleet), Arc::clone(&listed), max_kinds);
     futures::join!(
         clusters.for_ever(|event| {
             fleet.clusters.touch();
