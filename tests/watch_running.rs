@@ -405,6 +405,25 @@ async fn a_restart_of_the_api_server_makes_nothing_unknown() {
     assert_eq!(following.warnings(), [""; 0]);
 }
 
+/// A long list is cut short by the next restart, so none is ever complete.
+#[tokio::test(start_paused = true)]
+async fn restarts_in_a_row_make_nothing_unknown_either() {
+    let all = worker_set("a", "md1", "c1", "v1.30.0");
+    let following = Following::start(&[kubeadm("c1")], |api| {
+        define_kubeadm(api);
+        api.play(KUBEADM, [page(&[], None), Answer::Watch(vec![])]);
+        let first = [page(std::slice::from_ref(&all), None), Answer::Watch(vec![])];
+        let cut = || [vec![forbidden(); 8], vec![page(std::slice::from_ref(&all), Some("token"))]].concat();
+        let cuts = (0..5).flat_map(|_| cut());
+        api.play(DEPLOYMENTS, first.into_iter().chain(cuts));
+    })
+    .await;
+    following.seconds(120).await;
+    assert_eq!(following.workers(&kubeadm("c1")).as_deref(), Some("v1.30.0"));
+    assert!(following.api.asked(DEPLOYMENTS).len() >= 47, "all of it was played");
+    assert_eq!(following.warnings(), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn errors_of_the_api_server_make_no_kind_unreadable() {
     let error = || Answer::Whole(500, status(500, "InternalError"));

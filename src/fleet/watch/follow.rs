@@ -214,13 +214,16 @@ impl<T: Decoded> Followed<T> {
         let backoff = ResetTimerBackoff::new(ErrorPauses::default(), BACKOFF_RESET);
         let mut events = watcher(self.api.clone(), self.config.clone()).backoff(backoff).boxed();
         while let Some(event) = events.next().await {
+            // All but the wish to list is an answer.
+            if matches!(&event, Ok(event) if !matches!(event, watcher::Event::Init)) {
+                *refused_since = None;
+            }
             match event {
                 Ok(watcher::Event::Init) => fold(Event::Restarted),
                 Ok(watcher::Event::InitApply(watched)) => fold(self.known(watched, Event::Listed)),
                 Ok(watcher::Event::InitDone) => {
                     (self.believed, self.granted) = (None, true);
                     self.pauses.reset();
-                    *refused_since = None;
                     fold(Event::Completed);
                     tracing::info!(kind, "list complete");
                 }
