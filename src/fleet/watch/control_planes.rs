@@ -24,7 +24,7 @@ use super::{
     follow::{Followed, LONGEST_FORBIDDEN, PAUSE_BEFORE_RELIST, Pauses, Refusal},
 };
 use crate::{
-    fleet::{Event, Fleet},
+    fleet::{Event, Fleet, Index},
     model::{ControlPlane, ControlPlaneKind},
     text::{chain, clusters},
 };
@@ -64,6 +64,22 @@ impl ControlPlaneKinds {
     #[must_use]
     pub fn all(&self) -> Vec<(ControlPlaneKind, KindState)> {
         self.0.read().iter().map(|(kind, state)| (kind.clone(), state.clone())).collect()
+    }
+
+    /// Notes the kinds that Clusters refer to, so that a replica that says it has listed the Clusters says as well what it is
+    /// still looking for.
+    pub(super) fn meet(&self, index: &Index) {
+        let used = index.control_plane_kinds();
+        if used.len() <= LOOKED_FOR {
+            let mut all = self.0.write();
+            for kind in used.into_keys() {
+                all.entry(kind).or_insert(KindState::Met);
+            }
+        }
+    }
+
+    fn retain(&self, keep: impl Fn(&ControlPlaneKind) -> bool) {
+        self.0.write().retain(|kind, _| keep(kind));
     }
 
     pub(crate) fn set(&self, kind: &ControlPlaneKind, state: KindState) {
@@ -106,6 +122,7 @@ pub(super) async fn follow_all(
             follower.unused_since = since;
             since.is_none_or(|since| now.duration_since(since) < FORGET_AFTER)
         });
+        fleet.control_planes.retain(|kind| followers.contains_key(kind) || used.contains_key(kind));
         let mut met: Vec<_> = used.iter().filter(|(kind, _)| !followers.contains_key(kind)).collect();
         // Those that most Clusters have come first.
         met.sort_by_key(|(_, clusters)| std::cmp::Reverse(**clusters));

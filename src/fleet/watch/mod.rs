@@ -91,8 +91,10 @@ pub async fn run(connect: impl Connect, fleet: Arc<Fleet>, max_kinds: usize) -> 
         clusters.for_ever(|event| {
             fleet.clusters.touch();
             let complete = matches!(event, Event::Completed);
-            fleet.index.write().handle_cluster(event);
+            let mut index = fleet.index.write();
+            index.handle_cluster(event);
             if complete {
+                fleet.control_planes.meet(&index);
                 listed.notify_one();
             }
         }),
