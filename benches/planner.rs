@@ -150,7 +150,7 @@ fn main() {
     println!(
         "|----------------------------------|------:|--------------------:|------:|-------------------:|----------:|"
     );
-    let mut counts = Vec::new();
+    let (mut counts, mut met) = (Vec::new(), None);
     for case in cases() {
         let list = case.parsed();
         let (mut ours, mut theirs, mut alone, mut way) = (vec![], vec![], vec![], vec![]);
@@ -180,8 +180,7 @@ fn main() {
             allocations(|| case.simulate(&list)),
         ));
         if case.versions.len() == 100 {
-            let met = if ours <= TARGET_NANOSECONDS { "met" } else { "NOT met" };
-            eprintln!("target: a plan over 100 entries in at most 20 µs: {met}");
+            met = Some(if ours <= TARGET_NANOSECONDS { "met" } else { "not met" });
         }
     }
     println!("\n| allocations                      | parse the list | plan | whole way |");
@@ -189,4 +188,5 @@ fn main() {
     for (name, parse, plan, way) in counts {
         println!("| {name:<32} | {parse:>14} | {plan:>4} | {way:>9} |");
     }
+    println!("\ntarget: a plan over 100 entries in at most 20 µs: {}", met.unwrap_or("not measured"));
 }
