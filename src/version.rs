@@ -90,6 +90,12 @@ impl KubernetesVersion {
         self.0.patch
     }
 
+    /// Whether it is a pre-release.
+    #[must_use]
+    pub fn is_pre_release(&self) -> bool {
+        !self.0.pre.is_empty()
+    }
+
     /// Compares by semver precedence: a pre-release is lower than its release, build tags count for nothing.
     #[must_use]
     pub fn cmp_precedence(&self, other: &Self) -> Ordering {

@@ -9,11 +9,13 @@
 //! - [`validation`]: how Cluster API completes and checks it;
 //! - [`Upgrade`]: what becomes of it, state by state;
 //! - [`Installed`]: which release plans;
+//! - [`recommend`]: the plan that we recommend in its place;
 //! - this file: the frame around all.
 //!
 //! Source: Cluster API `exp/topology/desiredstate/upgrade_plan.go` at v1.12.3, v1.12.5, v1.13.6 and v1.14.2.
 
 mod installed;
+mod recommended;
 mod simulation;
 mod sources;
 mod validation;
@@ -22,6 +24,7 @@ use std::fmt;
 
 pub use self::{
     installed::Installed,
+    recommended::{NoRecommendation, recommend},
     simulation::{DeadEnd, Running, Trap, Upgrade, simulate},
 };
 
