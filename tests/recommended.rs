@@ -6,7 +6,8 @@ use std::{
 };
 
 use capi_version_guard::{
-    planner::{Known, NoRecommendation, Plan, Release, Running, Source, min_workers, plan, recommend},
+    model::Provider,
+    planner::{Known, NoRecommendation, Plan, Release, Running, Source, Upgrade, min_workers, plan, recommend},
     version::KubernetesVersion,
 };
 use serde::Deserialize;
@@ -356,4 +357,65 @@ fn smallest(list: &[&str], target: &str, from: &Running, minors: &[(u64, u64)]) 
         fewer
     });
     with(minors) && fewer.into_iter().all(|fewer| !with(&fewer))
+}
+
+/// Splitmix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
+    }
+
+    fn version(&mut self, minor: usize) -> String {
+        let tail = ["", "", "", "-rc.1", "+a", "+b", "+k0s.1", "+k0s.2"][self.below(8)];
+        format!("v1.{minor}.{}{tail}", self.below(4))
+    }
+}
+
+#[test]
+fn what_is_recommended_for_big_random_lists_arrives_in_every_order_of_events_and_every_release() {
+    let (mut random, mut plans, mut hops) = (Random(1), 0, 0);
+    for _ in 0..1_500 {
+        let (first, count) = (20 + random.below(10), 2 + random.below(28));
+        let mut list = Vec::new();
+        for minor in first..first + count {
+            for _ in 0..random.below(4) {
+                list.push(random.version(minor));
+            }
+        }
+        let known: Vec<_> = list.iter().map(|text| Known::new(text)).collect();
+        let from_minor = first + random.below(3);
+        let control_plane = random.version(from_minor);
+        let target_minor = from_minor + random.below(count);
+        let target = random.version(target_minor);
+        let mut workers = Vec::new();
+        for _ in 0..random.below(3) {
+            let behind = random.below(3);
+            workers.push(random.version(from_minor - behind));
+        }
+        let workers: Vec<_> = workers.iter().map(String::as_str).collect();
+        let from = running(&control_plane, &workers);
+        let wanted = Known::new(&target);
+        let Ok(plan) = recommend(&known, &wanted, &from) else { continue };
+        (plans, hops) = (plans + 1, hops + plan.control_plane.len());
+        let (mut open, mut done) = (vec![from], BTreeSet::new());
+        while let Some(state) = open.pop() {
+            if !done.insert(state.clone()) {
+                continue;
+            }
+            let plan =
+                recommend(&known, &wanted, &state).unwrap_or_else(|none| panic!("{list:?} {target} {state:?}: {none}"));
+            for release in RELEASES {
+                let source = Source::Given { control_plane: &plan.control_plane, workers: &plan.workers };
+                let upgrade = Upgrade { release, source, target: &target, provider: Provider::Other };
+                open.extend(upgrade.next(&state).unwrap_or_else(|end| panic!("{list:?} {target} {state:?}: {end:?}")));
+            }
+        }
+    }
+    assert!(plans >= 200 && hops >= 1_000, "only {plans} plans with {hops} hops");
 }
