@@ -1,10 +1,10 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity controlplane bench cold
+.PHONY: help demo test lint advisories fidelity controlplane bench bench-planner mutants cold
 SHELL := /bin/bash
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
 
 demo: ## serve an example fleet on loopback, send reviews as an API server would, and show the verdicts
 	@# Both in one build: two would compile the dependencies twice, with other features.
@@ -29,14 +29,21 @@ lint: ## formatting, clippy, docs, dependencies
 advisories: ## known vulnerabilities of dependencies; fetches the RustSec database, so not a part of lint
 	hack/cargo-deny.sh check --hide-inclusion-graph advisories
 
-fidelity: ## compare the planner with Cluster API's own functions; CASES=20000 per release, SEED=1
-	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_SEED=$(or $(SEED),1) cargo test --test fidelity -- --nocapture
+fidelity: ## compare with Cluster API's own functions: CASES=20000 plans per release, PAIRS=20000 admissions, SEED=1
+	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_PAIRS=$(or $(PAIRS),20000) FIDELITY_SEED=$(or $(SEED),1) \
+	  cargo test --test fidelity -- --nocapture
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh
 
 bench: ## what a review costs, as ratios against a server that judges nothing; PARTS="reviews users connections fleet"
 	cargo bench --bench webhook -- $(PARTS)
+
+bench-planner: ## what a plan costs, beside Cluster API's own planner
+	cargo bench --bench planner
+
+mutants: ## does a test notice every small change of versions, planner and rules? Takes hours; goes on where it stopped
+	hack/mutants.sh $(ARGS)
 
 cold: ## run CI in a fresh clone with empty caches, as on a new machine
 	hack/cold.sh

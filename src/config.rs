@@ -1,8 +1,9 @@
-//! The configuration file (YAML): the mode of each rule.
+//! The configuration file (YAML): the mode of each rule, and what cannot be seen of Cluster API.
 //!
 //! ```yaml
 //! rules:
 //!   class-exists: deny   # deny, warn or off
+//! runtimeSDK: false      # Cluster API's feature gate; true if absent
 //! ```
 //! A key that nobody reads is a policy that somebody believes in, so every unknown key, rule and mode is an error, with its
 //! place and the nearest known word. All errors of a file are told at once.
@@ -15,7 +16,7 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_saphyr::{Location, Spanned};
 
@@ -26,10 +27,19 @@ use crate::{
 };
 
 /// What a configuration file says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The mode of every rule.
     pub modes: Modes,
+    /// Whether Cluster API's feature gate `RuntimeSDK` is on. Nothing that can be read tells it: it is a flag of the
+    /// manager's.
+    pub runtime_sdk: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { modes: Modes::default(), runtime_sdk: true }
+    }
 }
 
 /// Why a configuration is not used.
@@ -67,39 +77,47 @@ pub fn load(path: &Path) -> Result<Config, LoadConfigError> {
 /// # Errors
 /// If it is no YAML of that shape, or has an unknown key, rule or mode.
 pub fn parse(text: &str) -> Result<Config, String> {
-    let file: Option<Entries<Option<Entries<Option<String>>>>> = serde_saphyr::from_str(text).map_err(|error| {
+    let file: Option<File> = serde_saphyr::from_str(text).map_err(|error| {
         let error = error.without_snippet();
         let at = error.location().map_or_else(String::new, |at| format!("{}:{}: ", at.line(), at.column()));
         format!("  {at}{}", describe(error))
     })?;
     let mut config = Config::default();
     let mut problems = Problems::default();
-    let mut seen = Vec::new();
-    for (key, rules) in file.unwrap_or_default().0 {
-        if key.value != "rules" {
-            problems.add(key.referenced, &unknown("key", &key.value, ["rules"]));
-            continue;
-        }
-        for (rule, mode) in rules.value.unwrap_or_default().0 {
-            let named = mode.value.as_deref().and_then(mode_named);
-            let known = RULES.iter().any(|known| known.name == rule.value);
-            if !known {
-                problems.add(rule.referenced, &unknown("rule", &rule.value, RULES.iter().map(|rule| rule.name)));
-            }
-            match named {
-                Some(mode) if known => {
-                    seen.push(rule.value.clone());
-                    let _known = config.modes.set(&rule.value, mode);
-                }
-                Some(_) => {}
-                None => {
-                    let word = mode.value.unwrap_or_default();
-                    problems.add(mode.referenced, &unknown("mode", &word, MODES.map(|(name, _)| name)));
-                }
-            }
+    for section in file.unwrap_or_default().0 {
+        match section {
+            Section::Rules(rules) => set_modes(rules, &mut config.modes, &mut problems),
+            Section::RuntimeSdk(on) => match on.value.as_deref() {
+                None | Some("true") => config.runtime_sdk = true,
+                Some("false") => config.runtime_sdk = false,
+                Some(word) => problems.add(on.referenced, &unknown("value", word, ["true", "false"])),
+            },
+            Section::Unknown(key) => problems.add(key.referenced, &unknown("key", &key.value, KEYS)),
         }
     }
     problems.none().map(|()| config)
+}
+
+const KEYS: [&str; 2] = ["rules", "runtimeSDK"];
+
+fn set_modes(rules: Entries<Option<String>>, modes: &mut Modes, problems: &mut Problems) {
+    for (rule, mode) in rules.0 {
+        let named = mode.value.as_deref().and_then(mode_named);
+        let known = RULES.iter().any(|known| known.name == rule.value);
+        if !known {
+            problems.add(rule.referenced, &unknown("rule", &rule.value, RULES.iter().map(|rule| rule.name)));
+        }
+        match named {
+            Some(mode) if known => {
+                let _known = modes.set(&rule.value, mode);
+            }
+            Some(_) => {}
+            None => {
+                let word = mode.value.unwrap_or_default();
+                problems.add(mode.referenced, &unknown("mode", &word, MODES.map(|(name, _)| name)));
+            }
+        }
+    }
 }
 
 const MODES: [(&str, Mode); 3] = [("deny", Mode::Deny), ("warn", Mode::Warn), ("off", Mode::Off)];
@@ -142,6 +160,48 @@ fn describe(error: &serde_saphyr::Error) -> String {
     let line = place.and_then(|place| line.strip_suffix(&place)).unwrap_or(line);
     let advice = line.find(", set DuplicateKeyPolicy").or_else(|| line.find("; use from_str"));
     line.get(..advice.unwrap_or(line.len())).unwrap_or(line).to_owned()
+}
+
+/// The sections of the file, in its order.
+#[derive(Debug, Default)]
+struct File(Vec<Section>);
+
+#[derive(Debug)]
+enum Section {
+    Rules(Entries<Option<String>>),
+    RuntimeSdk(Spanned<Option<String>>),
+    Unknown(Spanned<String>),
+}
+
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Sections;
+
+        impl<'de> Visitor<'de> for Sections {
+            type Value = File;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
+                let mut sections = Vec::new();
+                while let Some(key) = map.next_key::<Spanned<String>>()? {
+                    sections.push(match key.value.as_str() {
+                        "rules" => Section::Rules(map.next_value::<Option<_>>()?.unwrap_or_default()),
+                        "runtimeSDK" => Section::RuntimeSdk(map.next_value()?),
+                        _ => {
+                            let IgnoredAny = map.next_value()?;
+                            Section::Unknown(key)
+                        }
+                    });
+                }
+                Ok(File(sections))
+            }
+        }
+
+        deserializer.deserialize_map(Sections)
+    }
 }
 
 /// A mapping in the order of the file, with the place of each key and value.

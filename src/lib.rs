@@ -10,9 +10,9 @@
 //! |---|---|
 //! | [`version`] | parsing and comparing as Cluster API does; a partial order |
 //! | [`model`] | Cluster and ClusterClass as they are read: slim, lenient; [`model::Change`] |
-//! | [`planner`] | Cluster API's upgrade planner, emulated per release, and what becomes of a plan. No rule asks it yet |
 //! | [`text`] | how objects and what users wrote are named in one bounded line |
-//! | [`fleet`] | the index: which Cluster uses which class at which version. A pure fold of events; [`fleet::watch`] (Kubernetes) and [`fleet::manifests`] (files) feed it |
+//! | [`planner`] | Cluster API's upgrade planner, emulated per release, what becomes of a plan, and the plan that we recommend. |
+//! | [`fleet`] | the index: which Cluster uses which class at which version, and what runs of it. A pure fold of events; [`fleet::watch`] (Kubernetes) and [`fleet::manifests`] (files) feed it |
 //! | [`rules`] | one file per rule; the registry is [`rules::RULES`]. Pure: a change and what the fleet knows, to findings |
 //! | [`verdict`] | findings and configured modes, to allow or deny, with the texts |
 //! | [`review`] | AdmissionReview JSON, to a change and back from a verdict |

@@ -122,9 +122,11 @@ impl Verdict {
         if whole.len() <= LONGEST_WARNING {
             return whole;
         }
-        // The way out helps more than the reason.
+        // The way out helps more than the reason, and the rule's name leads to both.
         let short = sentence(&Finding { reason: "".into(), ..finding.clone() });
-        cut(format!("{}: {short}", self.object), LONGEST_WARNING)
+        let (rule, whole) = (format!(" ({})", finding.rule), format!("{}: {short}", self.object));
+        let text = whole.strip_suffix(&rule).unwrap_or(&whole).to_owned();
+        cut(text, LONGEST_WARNING - rule.len()) + &rule
     }
 
     /// The names of the rules that spoke, in the registry's order, each once: denials first.

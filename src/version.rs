@@ -54,6 +54,10 @@ impl KubernetesVersion {
     pub fn parse_lenient(text: &str) -> Result<Self, ParseVersionError> {
         let text = text.trim();
         let text = text.strip_prefix('v').unwrap_or(text);
+        // Nearly all are strict already, and then nothing has to be put together: a list is parsed for every judgement.
+        if let Ok(version) = parse_semver(text) {
+            return Ok(version);
+        }
         let mut parts: Vec<Cow<'_, str>> = text.splitn(3, '.').map(without_leading_zeros).collect();
         if parts.len() < 3 && parts.last().is_some_and(|part| part.contains(['+', '-'])) {
             return Err(Reason::ShortWithTag.into());
@@ -80,7 +84,13 @@ impl KubernetesVersion {
         self.0.minor
     }
 
-    /// Whether this is a pre-release, such as `v1.31.0-rc.1`.
+    /// The patch version number.
+    #[must_use]
+    pub fn patch(&self) -> u64 {
+        self.0.patch
+    }
+
+    /// Whether it is a pre-release.
     #[must_use]
     pub fn is_pre_release(&self) -> bool {
         !self.0.pre.is_empty()

@@ -2,7 +2,7 @@
 
 use capi_version_guard::{
     fleet::{ClassEntry, Users, VersionInUse},
-    model::{Change, Cluster, ClusterClass, ObjectKey},
+    model::{Change, Cluster, ClusterClass, ObjectKey, Running},
     rules::{ClassCase, ClusterCase, Finding},
     verdict::{LONGEST_MESSAGE, LONGEST_WARNING, MOST_WARNINGS, Modes, Verdict},
 };
@@ -36,6 +36,7 @@ fn users(used: &[(String, usize)]) -> Users {
     let row = |(version, clusters): &(String, usize)| VersionInUse {
         version: version.as_str().into(),
         deleting: false,
+        running: Running::default(),
         clusters: *clusters,
         sample: (0..(*clusters).min(5))
             .map(|n| ObjectKey::new("n".repeat(63), format!("{n}{}", "x".repeat(252))))

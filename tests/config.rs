@@ -16,6 +16,14 @@ fn modes_are_set_by_rule() {
 }
 
 #[test]
+fn the_runtime_sdk_is_on_unless_the_file_says_otherwise() {
+    let cases = [("", true), ("runtimeSDK:\n", true), ("runtimeSDK: true\n", true), ("runtimeSDK: false\n", false)];
+    for (text, on) in cases {
+        assert_eq!(config::parse(text).unwrap().runtime_sdk, on, "{text:?}");
+    }
+}
+
+#[test]
 fn an_empty_file_changes_nothing() {
     for text in ["", "# nothing\n", "rules:\n", "rules: {}\n", "---\n"] {
         assert_eq!(problems(text), "none", "{text:?}");
@@ -26,7 +34,7 @@ fn an_empty_file_changes_nothing() {
 fn every_mistake_is_told_with_its_place() {
     let cases = [
         ("rulez: {}\n", "  1:1: unknown key rulez; did you mean rules?"),
-        ("logging: {}\n", "  1:1: unknown key logging; known are rules"),
+        ("logging: {}\n", "  1:1: unknown key logging; known are rules, runtimeSDK"),
         (
             "rules:\n  version-list: warn\n  list-order: wran\n",
             "  2:3: unknown rule version-list; did you mean version-listed?\n  \
@@ -41,6 +49,10 @@ fn every_mistake_is_told_with_its_place() {
         ("rules: {\n", "  1:8: unclosed bracket '{'"),
         ("- rules\n", "  1:1: expected mapping start"),
         ("rules:\n\tlist-order: warn\n", "  2:2: tabs disallowed within this context (block indentation)"),
+        ("runtimeSdk: false\n", "  1:1: unknown key runtimeSdk; did you mean runtimeSDK?"),
+        ("runtimeSDK: maybe\n", "  1:13: unknown value maybe; known are true, false"),
+        ("runtimeSDK: flase\n", "  1:13: unknown value flase; did you mean false?"),
+        ("runtimeSDK: [true]\n", "  1:13: expected string scalar"),
         ("rules: {}\n---\nrules: {}\n", "  3:1: multiple YAML documents detected"),
     ];
     for (text, expected) in cases {

@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Fleet, manifests},
     model::{Cluster, ClusterClass},
     review::{self, Question},
     rules::{Mode, RULES},
     server::judge::Judge,
-    verdict::Modes,
 };
 
 fn read(path: &str) -> String {
@@ -53,7 +53,7 @@ fn every_rule_has_its_page_and_no_page_is_left_over() {
 fn said() -> BTreeSet<String> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let fleet = Fleet::from(manifests::load(&examples.join("fleet")).unwrap());
-    let judge = Judge::new(Arc::new(fleet), None, Modes::default());
+    let judge = Judge::new(Arc::new(fleet), None, Config::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut said = BTreeSet::new();
     for entry in std::fs::read_dir(examples.join("reviews")).unwrap() {
@@ -99,5 +99,31 @@ fn every_text_that_the_docs_show_is_what_the_example_fleet_is_told() {
         for text in shown {
             assert!(said.contains(&text), "{page} shows what nobody is told: {text}\nit is:\n{said:#?}");
         }
+    }
+}
+
+/// The texts in backquotes of each row whose first column is a label, by label.
+fn gaps() -> Vec<(String, String)> {
+    let page = read("docs/gaps.md");
+    let rows = page.lines().filter(|line| line.starts_with("| G"));
+    let cells = rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").map(str::to_owned).collect::<Vec<_>>());
+    cells.map(|cells| (cells[0].clone(), cells[3].trim_matches('`').to_owned())).collect()
+}
+
+#[test]
+fn every_gap_is_held_by_a_test_that_exists() {
+    let gaps = gaps();
+    let labels: Vec<_> = gaps.iter().map(|(label, _)| label.clone()).collect();
+    assert_eq!(labels, (1..=26).map(|n| format!("G{n}")).collect::<Vec<_>>());
+    let mut names = BTreeSet::new();
+    for directory in ["tests/cases/rules", "tests/cases/e2e"] {
+        for entry in std::fs::read_dir(format!("{}/{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let named = text.lines().filter_map(|line| line.strip_prefix("- name: "));
+            names.extend(named.map(|name| name.trim_matches('"').to_owned()));
+        }
+    }
+    for (label, name) in gaps {
+        assert!(names.contains(&name), "docs/gaps.md, {label}: there is no test case {name:?}");
     }
 }

@@ -5,18 +5,19 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet},
-    model::{Change, Cluster, ClusterClass},
+    model::{Change, Cluster, ClusterClass, ControlPlaneKind, WorkerKind},
     server::{
         judge::{Basis, Judge, Judgement, Unavailable},
         live::Live,
     },
-    verdict::Modes,
 };
 use serde_json::{Value, json};
 use support::{
-    class, cluster,
-    fake_api::{Answer, Api, status},
+    class, cluster, control_plane, definition,
+    fake_api::{Answer, Api, Paths, status},
+    referring, worker_set,
 };
 use tokio::{runtime::Handle, time::Instant};
 
@@ -29,16 +30,16 @@ fn fleet(clusters: &[Value], classes: &[Value]) -> Arc<Fleet> {
 
 fn feed(fleet: &Fleet, clusters: &[Value], classes: &[Value]) {
     let mut index = fleet.index.write();
-    index.clusters.handle(Event::Restarted);
+    index.handle_cluster(Event::Restarted);
     for object in clusters {
-        index.clusters.handle(Event::Listed(read(object)));
+        index.handle_cluster(Event::Listed(read(object)));
     }
-    index.clusters.handle(Event::Completed);
-    index.classes.handle(Event::Restarted);
+    index.handle_cluster(Event::Completed);
+    index.handle_class(Event::Restarted);
     for object in classes {
-        index.classes.handle(Event::Listed(read(object)));
+        index.handle_class(Event::Listed(read(object)));
     }
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Completed);
     fleet.clusters.touch();
     fleet.classes.touch();
 }
@@ -50,7 +51,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
 fn judge(fleet: &Arc<Fleet>, live: Vec<Answer>) -> (Judge, Api) {
     let api = Api::new(live);
     let judge =
-        Judge::new(Arc::clone(fleet), Some(Live::with_client(api.client(), Handle::current())), Modes::default());
+        Judge::new(Arc::clone(fleet), Some(Live::with_client(api.client(), Handle::current())), Config::default());
     (judge, api)
 }
 
@@ -289,7 +290,7 @@ async fn an_admitted_class_change_counts_before_the_watch_shows_it() {
 #[tokio::test(start_paused = true)]
 async fn manifests_are_the_truth_and_nobody_is_asked() {
     let fleet = fleet(&[cluster("a", "c", "k", "v1.30.0")], &[class("a", "k", &["v1.30.0"])]);
-    let judge = Judge::new(fleet, None, Modes::default());
+    let judge = Judge::new(fleet, None, Config::default());
     let said = on_class(&judge, &Change::Delete(read(&class("a", "k", &["v1.30.0"])))).await.unwrap();
     assert_eq!(
         said.verdict.message(),
@@ -297,4 +298,193 @@ async fn manifests_are_the_truth_and_nobody_is_asked() {
          move these to another class or delete them (class-in-use)"
     );
     assert_eq!((said.basis, said.staleness), (Basis::Manifests, None));
+}
+
+/// Cluster a/`name`, which refers to a control plane object of its own name.
+fn running_cluster(name: &str, class: &str, version: &str) -> Value {
+    referring(cluster("a", name, class, version), "controlplane.cluster.x-k8s.io", "KubeadmControlPlane")
+}
+
+fn workers(versions: &[&str]) -> Vec<Value> {
+    let set = |(at, version): (usize, &&str)| worker_set("a", &format!("c-md-{at}"), "c", version);
+    versions.iter().enumerate().map(set).collect()
+}
+
+/// Tells the fleet that this runs of Cluster a/c.
+fn feed_running(fleet: &Fleet, control_plane_version: &str, worker_versions: &[&str]) {
+    let kind = ControlPlaneKind { group: "controlplane.cluster.x-k8s.io".into(), kind: "KubeadmControlPlane".into() };
+    let mut index = fleet.index.write();
+    index.handle_control_planes(&kind, Event::Restarted);
+    index.handle_control_planes(&kind, Event::Listed(read(&control_plane("a", "c", control_plane_version))));
+    index.handle_control_planes(&kind, Event::Completed);
+    index.handle_workers(WorkerKind::MachineDeployment, Event::Restarted);
+    for set in workers(worker_versions) {
+        index.handle_workers(WorkerKind::MachineDeployment, Event::Listed(read(&set)));
+    }
+    index.handle_workers(WorkerKind::MachineDeployment, Event::Completed);
+    index.workers_not_served(WorkerKind::MachinePool);
+}
+
+const NEXT_PATH: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/a/clusterclasses/next";
+const CLUSTER_PATH: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/a/clusters/c";
+const DEFINITION_PATH: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kubeadmcontrolplanes.controlplane.cluster.x-k8s.io";
+const CONTROL_PLANE_PATH: &str = "/apis/controlplane.cluster.x-k8s.io/v1beta2/namespaces/a/kubeadmcontrolplanes/c";
+const DEPLOYMENTS_PATH: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/a/machinedeployments";
+
+/// An API server where this runs of Cluster a/c. MachinePools are not served.
+fn api_server(control_plane_version: &str, worker_versions: &[&str]) -> Paths {
+    let api = Paths::default();
+    let labels = json!({"cluster.x-k8s.io/v1beta2": "v1beta2"});
+    let definition = definition("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", &labels);
+    api.always(DEFINITION_PATH, found(definition));
+    api.always(CONTROL_PLANE_PATH, found(control_plane("a", "c", control_plane_version)));
+    let list = json!({"metadata": {"resourceVersion": "1"}, "items": workers(worker_versions)});
+    api.always(DEPLOYMENTS_PATH, found(list));
+    api
+}
+
+fn judge_by(fleet: &Arc<Fleet>, api: &Paths) -> Judge {
+    let live = Live::with_client(api.client(), Handle::current());
+    Judge::new(Arc::clone(fleet), Some(live), Config::default())
+}
+
+const LONG: [&str; 4] = ["v1.30.0", "v1.31.0", "v1.32.0", "v1.33.0"];
+const NO_WAY: &str = "Cluster a/c: spec.topology.classRef: ClusterClass a/next has no v1.32 entry between v1.31.0 \
+                      (running) and v1.33.0; add one to spec.kubernetesVersions, or rebase once this Cluster is at \
+                      v1.33.0 (version-reachable)";
+
+fn rebase() -> Change<Cluster> {
+    update(&running_cluster("c", "k", "v1.33.0"), &running_cluster("c", "next", "v1.33.0"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebase_without_a_way_is_confirmed_by_what_runs_and_by_both_classes() {
+    let fleet =
+        fleet(&[running_cluster("c", "k", "v1.33.0")], &[class("a", "k", &LONG), class("a", "next", &["v1.33.0"])]);
+    feed_running(&fleet, "v1.31.0", &["v1.30.0"]);
+    let api = api_server("v1.31.0", &["v1.30.0"]);
+    api.always(CLASS_PATH, found(class("a", "k", &LONG)));
+    api.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &api), &rebase()).await.unwrap();
+    assert_eq!((said.verdict.message().as_str(), said.basis), (NO_WAY, Basis::Live));
+    for path in [CLASS_PATH, NEXT_PATH, DEFINITION_PATH, CONTROL_PLANE_PATH, DEPLOYMENTS_PATH] {
+        assert_eq!(api.asked(path).len(), 1, "{path}");
+    }
+    let selector = "?&labelSelector=cluster.x-k8s.io%2Fcluster-name%3Dc%2Ctopology.cluster.x-k8s.io%2Fowned";
+    assert_eq!(api.asked(DEPLOYMENTS_PATH), [format!("{DEPLOYMENTS_PATH}{selector}")]);
+
+    // It has arrived, and the watch has not shown it yet.
+    let arrived = api_server("v1.33.0", &["v1.33.0"]);
+    arrived.always(CLASS_PATH, found(class("a", "k", &LONG)));
+    arrived.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &arrived), &rebase()).await.unwrap();
+    assert!(said.verdict.allowed() && said.verdict.warnings.is_empty() && said.basis == Basis::Live);
+
+    // The old class is gone by now, so there was no way before either.
+    let classless = api_server("v1.31.0", &["v1.30.0"]);
+    classless.always(CLASS_PATH, gone());
+    classless.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &classless), &rebase()).await.unwrap();
+    assert!(said.verdict.allowed());
+    assert_eq!(said.verdict.warning_texts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebase_of_what_the_index_does_not_know_is_judged_by_what_is_read() {
+    let fleet =
+        fleet(&[running_cluster("c", "k", "v1.33.0")], &[class("a", "k", &LONG), class("a", "next", &["v1.33.0"])]);
+    let api = api_server("v1.31.0", &["v1.30.0"]);
+    api.always(CLASS_PATH, found(class("a", "k", &LONG)));
+    api.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &api), &rebase()).await.unwrap();
+    assert_eq!(said.verdict.message(), NO_WAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_cannot_be_read_is_told_of_and_denies_nothing() {
+    let fleet =
+        fleet(&[running_cluster("c", "k", "v1.33.0")], &[class("a", "k", &LONG), class("a", "next", &["v1.33.0"])]);
+    let api = api_server("v1.31.0", &["v1.30.0"]);
+    api.always(CONTROL_PLANE_PATH, Answer::Whole(403, status(403, "Forbidden")));
+    api.always(CLASS_PATH, found(class("a", "k", &LONG)));
+    api.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &api), &rebase()).await.unwrap();
+    assert!(said.verdict.allowed());
+    assert_eq!(
+        said.verdict.warning_texts(),
+        [
+            "Cluster a/c: spec.topology.classRef: cannot tell whether Cluster API gets from what runs to v1.33.0; the control \
+          plane cannot be read; see the logs and /readyz?verbose of capi-version-guard (version-reachable)"
+        ]
+    );
+    // While an upgrade runs Cluster API itself writes where the control plane is.
+    let mut stepping = running_cluster("c", "next", "v1.33.0");
+    stepping["metadata"]["annotations"]["topology.internal.cluster.x-k8s.io/upgrade-step"] = json!("v1.31.0");
+    let change = update(&running_cluster("c", "k", "v1.33.0"), &stepping);
+    let said = on_cluster(&judge_by(&fleet, &api), &change).await.unwrap();
+    assert_eq!(said.verdict.message(), NO_WAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_what_runs_that_fails_gives_no_verdict() {
+    let fleet =
+        fleet(&[running_cluster("c", "k", "v1.33.0")], &[class("a", "k", &LONG), class("a", "next", &["v1.33.0"])]);
+    feed_running(&fleet, "v1.31.0", &["v1.30.0"]);
+    let api = api_server("v1.31.0", &["v1.30.0"]);
+    api.always(CONTROL_PLANE_PATH, Answer::Whole(500, status(500, "InternalError")));
+    api.always(CLASS_PATH, found(class("a", "k", &LONG)));
+    api.always(NEXT_PATH, found(class("a", "next", &["v1.33.0"])));
+    let said = on_cluster(&judge_by(&fleet, &api), &rebase()).await.unwrap_err();
+    assert!(!said.retry_soon);
+    let begin = "capi-version-guard cannot confirm its verdict: failed to read KubeadmControlPlane";
+    assert!(said.message.starts_with(begin), "{}", said.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_change_of_the_version_that_leads_there_is_allowed_without_a_read() {
+    let fleet = fleet(&[running_cluster("c", "k", "v1.30.0")], &[class("a", "k", &LONG)]);
+    let change = update(&running_cluster("c", "k", "v1.30.0"), &running_cluster("c", "k", "v1.33.0"));
+    let api = Paths::default();
+    let said = on_cluster(&judge_by(&fleet, &api), &change).await.unwrap();
+    assert!(said.verdict.allowed() && said.basis == Basis::Index);
+    assert!(api.asked("/").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_takes_a_way_is_confirmed_by_what_runs_of_one_cluster() {
+    let fleet = fleet(&[running_cluster("c", "k", "v1.33.0")], &[class("a", "k", &LONG)]);
+    feed_running(&fleet, "v1.31.0", &["v1.30.0"]);
+    let shrink = update(&class("a", "k", &LONG), &class("a", "k", &["v1.33.0"]));
+    let api = api_server("v1.31.0", &["v1.30.0"]);
+    api.always(CLUSTER_PATH, found(running_cluster("c", "k", "v1.33.0")));
+    let said = on_class(&judge_by(&fleet, &api), &shrink).await.unwrap();
+    assert_eq!(
+        said.verdict.message(),
+        "ClusterClass a/k: spec.kubernetesVersions: 1 Cluster (a/c) loses its way to v1.33.0: the list has no v1.32 entry \
+         between v1.31.0 (running) and v1.33.0; Cluster API stops in the middle of an upgrade; keep the entries until \
+         these Clusters have arrived (list-keeps-paths)"
+    );
+    assert_eq!(said.basis, Basis::Live);
+
+    let arrived = api_server("v1.33.0", &["v1.33.0"]);
+    arrived.always(CLUSTER_PATH, found(running_cluster("c", "k", "v1.33.0")));
+    let said = on_class(&judge_by(&fleet, &arrived), &shrink).await.unwrap();
+    assert!(said.verdict.allowed() && said.basis == Basis::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admitted_version_counts_for_a_list_before_its_upgrade_begins() {
+    let fleet = fleet(&[running_cluster("c", "k", "v1.30.0")], &[class("a", "k", &LONG)]);
+    feed_running(&fleet, "v1.30.0", &["v1.30.0"]);
+    let api = api_server("v1.30.0", &["v1.30.0"]);
+    api.always(CLUSTER_PATH, found(running_cluster("c", "k", "v1.33.0")));
+    let judge = judge_by(&fleet, &api);
+    let upgrade = update(&running_cluster("c", "k", "v1.30.0"), &running_cluster("c", "k", "v1.33.0"));
+    assert!(on_cluster(&judge, &upgrade).await.unwrap().verdict.allowed());
+    // The watch has not shown it yet, and what runs goes on meanwhile.
+    feed_running(&fleet, "v1.31.0", &["v1.30.0"]);
+    let shrink = update(&class("a", "k", &LONG), &class("a", "k", &["v1.30.0", "v1.31.0", "v1.33.0"]));
+    let said = on_class(&judge, &shrink).await.unwrap();
+    assert!(said.verdict.message().contains("1 Cluster (a/c) loses its way to v1.33.0"), "{}", said.verdict.message());
 }

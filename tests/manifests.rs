@@ -15,7 +15,9 @@ use capi_version_guard::{
         Overlay,
         manifests::{self, Manifest, Object, Problem},
     },
-    model::ObjectKey,
+    model::{
+        ControlPlaneKind, ControlPlaneState, ObjectKey, Provider, Running, WorkerKind, annotation, distinct_workers,
+    },
 };
 
 fn line(found: Result<Manifest, Problem>) -> String {
@@ -23,10 +25,7 @@ fn line(found: Result<Manifest, Problem>) -> String {
         Ok(manifest) => manifest,
         Err(problem) => return format!("{problem}\n"),
     };
-    let mut line = match &object {
-        Object::Cluster(cluster) => format!("{position} Cluster {}", cluster.key()),
-        Object::ClusterClass(class) => format!("{position} ClusterClass {} lists", class.key()),
-    };
+    let mut line = format!("{position} {} {}", object.kind(), object.key());
     match object {
         Object::Cluster(cluster) => {
             if let (Some(class), Some(version)) = (cluster.class_key(), cluster.version()) {
@@ -34,8 +33,23 @@ fn line(found: Result<Manifest, Problem>) -> String {
             }
             line.push_str(if cluster.metadata.deleting { ", deleting" } else { "" });
             line.push_str(if cluster.paused() { ", paused" } else { "" });
+            if let Some(reference) = cluster.control_plane_ref() {
+                let kind = ControlPlaneKind::from(reference);
+                write!(line, ", refers to {kind} {}", reference.name).unwrap();
+            }
+            if let Some(step) = cluster.metadata.annotations.value(annotation::UPGRADE_STEP) {
+                write!(line, ", steps at {step}").unwrap();
+            }
+        }
+        Object::ControlPlane(kind, object) => {
+            let settled = if object.settled() { "settled" } else { "not settled" };
+            write!(line, " of {} is at {:?}, {settled}", kind.group, object.version()).unwrap();
+        }
+        Object::WorkerSet(_, set) => {
+            write!(line, " of {} is at {:?}", set.cluster_name().unwrap_or("nobody"), set.version()).unwrap();
         }
         Object::ClusterClass(class) => {
+            line.push_str(" lists");
             for version in class.versions() {
                 write!(line, " {version}").unwrap();
             }
@@ -69,7 +83,7 @@ fn every_file_of_the_table_is_read_as_expected() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases >= 9, "{cases} cases are left");
+    assert!(cases >= 11, "{cases} cases are left");
 }
 
 #[test]
@@ -140,7 +154,7 @@ impl Directory {
             error.to_string().replace(self.0.path().to_str().unwrap(), "DIR")
         })?;
         assert!(index.clusters.synced() && index.classes.synced());
-        let users = index.clusters.objects().users(&ObjectKey::new("default", "quick"), &Overlay::default());
+        let users = index.users(&ObjectKey::new("default", "quick"), &Overlay::default());
         Ok(users.versions.iter().flat_map(|used| &used.sample).map(ToString::to_string).collect())
     }
 }
@@ -166,6 +180,50 @@ fn all_manifests_below_a_directory_are_loaded() {
     assert_eq!(directory.load().unwrap(), ["default/c1", "default/c2"]);
     let index = manifests::load(directory.0.path()).unwrap();
     assert!(index.classes.objects().get(&ObjectKey::new("default", "quick")).is_some());
+}
+
+/// What runs of a Cluster is known where the files tell it, and never missing where they do not.
+#[test]
+fn what_runs_is_known_where_the_files_tell_it() {
+    let created = |name: &str| {
+        let reference = "{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane";
+        cluster(name).replace("spec: {", &format!("spec: {{controlPlaneRef: {reference}, name: {name}-x}}, ")) + "---\n"
+    };
+    let set = |kind: &str, name: &str, cluster: &str| {
+        format!(
+            "apiVersion: cluster.x-k8s.io/v1beta2\nkind: {kind}\nmetadata: {{name: {name}, labels: \
+             {{cluster.x-k8s.io/cluster-name: {cluster}, topology.cluster.x-k8s.io/owned: ''}}}}\n\
+             spec: {{template: {{spec: {{version: v1.30.4}}}}}}\n---\n"
+        )
+    };
+    let control_plane = |name: &str| {
+        format!(
+            "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata: {{name: {name}}}\n\
+             spec: {{version: v1.31.2}}\nstatus: {{version: v1.31.2}}\n---\n"
+        )
+    };
+    let directory = Directory::new(&[
+        // The order of the files does not matter.
+        ("a.yaml", &[set("MachineDeployment", "m1", "both"), control_plane("both-x")].concat()),
+        ("b.yaml", &["both", "sets", "plane", "neither"].map(created).concat()),
+        ("c.yaml", &[set("MachinePool", "m1", "sets"), control_plane("plane-x"), cluster("new")].concat()),
+    ]);
+    let index = manifests::load(directory.0.path()).unwrap();
+    let at = ControlPlaneState::At { version: "v1.31.2".into(), settled: true, provider: Provider::Kubeadm };
+    let cases = [
+        ("both", at.clone(), Some(vec!["v1.30.4"])),
+        ("sets", ControlPlaneState::Unknown, Some(vec!["v1.30.4"])),
+        ("plane", at, Some(vec![])),
+        ("neither", ControlPlaneState::Unknown, None),
+        ("new", ControlPlaneState::NotCreated, None),
+    ];
+    for (name, control_plane, workers) in cases {
+        let state = index.clusters.objects().get(&ObjectKey::new("default", name)).unwrap();
+        let running = Running { control_plane, workers: workers.map(distinct_workers) };
+        assert_eq!(state.running, running, "{name}");
+    }
+    assert!(WorkerKind::ALL.into_iter().all(|kind| index.workers(kind).synced()));
+    assert!(index.followed_control_planes().all(|(_, source)| source.synced() && source.objects().len() == 2));
 }
 
 #[test]

@@ -140,3 +140,23 @@ fn chains_end_as_the_traps_of_cluster_api_are_known_to() {
     let tags = ["v1.31.0+a", "v1.31.0+b"];
     assert_eq!(follow(Release::V1_12_4, &tags, "v1.31.0+b", "v1.31.0+a", &[]), "arrives");
 }
+
+#[test]
+fn the_lowest_worker_turns_on_the_order_only_among_tags_that_are_not_the_control_planes() {
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("v1.31.0", &["v1.30.0", "v1.31.0"], &["v1.30.0"]),
+        ("v1.31.0+c", &["v1.31.0+a", "v1.31.0+b"], &["v1.31.0+a", "v1.31.0+b"]),
+        // What is at the control plane's own tag never takes the place of another.
+        ("v1.31.0+a", &["v1.31.0+a", "v1.31.0+b"], &["v1.31.0+b"]),
+        ("v1.31.0+a", &["v1.31.0+a", "v1.31.0+b", "v1.30.0"], &["v1.30.0"]),
+        ("v1.31.0+a", &["v1.31.0+a", ""], &["v1.31.0+a"]),
+        ("v1.31.0+a", &[""], &[]),
+    ];
+    for (control_plane, workers, expected) in cases {
+        let workers: Vec<_> = workers.iter().map(|text| Known::new(text)).collect();
+        let lowest = min_workers(&Known::new(control_plane), &workers).unwrap();
+        let mut lowest: Vec<_> = lowest.iter().flatten().map(ToString::to_string).collect();
+        lowest.sort();
+        assert_eq!(lowest, *expected, "{control_plane}");
+    }
+}

@@ -1,6 +1,9 @@
 //! `planner::recommend`: golden plans, a brute-force search over all plans, and random lists.
 
 mod brute_force;
+// Shared with the fidelity test, which uses all of it.
+#[allow(dead_code)]
+#[path = "fidelity/random.rs"]
 mod random;
 
 use std::{
@@ -13,7 +16,7 @@ use brute_force::{Plans, RELEASES, Search, Set, UNIVERSE, World, bits, invented,
 use capi_version_guard::planner::{
     Known, Minor, NoRecommendation, Obstacle, Plan, Running, Source, min_workers, plan, recommend,
 };
-use random::Random;
+use random::{Random, version};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -43,18 +46,18 @@ fn plans_and_obstacles_are_those_of_the_table() {
     let cases: Vec<Case> = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut obstacles = BTreeSet::new();
     for case in &cases {
-        let (list, workers) = (known(&case.list), known(&case.workers));
-        let (target, control_plane) = (Known::new(&case.target), Known::new(&case.control_plane));
-        let name = &case.name;
-        match recommend(&list, &target, &control_plane, &workers) {
+        let (list, target, name) = (known(&case.list), Known::new(&case.target), &case.name);
+        let all =
+            Running { control_plane: case.control_plane.clone(), workers: case.workers.iter().cloned().collect() };
+        match recommend(&list, &target, &all) {
             Ok(plan) => {
                 let expected = (case.hops.as_deref(), case.steps.as_deref());
                 let texts = |list: Vec<&str>| list.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>();
                 let (hops, steps) = (texts(plan.control_plane), texts(plan.workers));
                 assert_eq!((Some(&*hops), Some(&*steps)), expected, "{name}");
                 assert_eq!((&case.obstacle, &case.text, case.missing.len()), (&None, &None, 0), "{name}");
-                let workers = case.workers.iter().filter(|worker| !worker.is_empty()).cloned().collect();
-                let from = Running { control_plane: case.control_plane.clone(), workers };
+                let mut from = all.clone();
+                from.workers.remove("");
                 Walk { list: &list, target, told: Told::All, done: BTreeSet::new() }.arrives(&from);
             }
             Err(no) => {
@@ -89,12 +92,13 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn ask(&self, at: &Running) -> Result<(Vec<String>, Vec<String>), NoRecommendation> {
         let control_plane = Known::new(&at.control_plane);
-        let mut workers: Vec<_> = at.workers.iter().map(|worker| Known::new(worker)).collect();
-        let lowest = min_workers(&control_plane, &workers).unwrap().remove(0).map(|version| version.to_string());
+        let workers: Vec<_> = at.workers.iter().map(|worker| Known::new(worker)).collect();
+        let mut told = at.clone();
         if self.told == Told::Lowest {
-            workers = lowest.iter().map(|text| Known::new(text)).collect();
+            let lowest = min_workers(&control_plane, &workers).unwrap().remove(0);
+            told.workers = lowest.iter().map(ToString::to_string).collect();
         }
-        let Plan { control_plane, workers } = recommend(self.list, &self.target, &control_plane, &workers)?;
+        let Plan { control_plane, workers } = recommend(self.list, &self.target, &told)?;
         let owned = |texts: Vec<&str>| texts.into_iter().map(ToOwned::to_owned).collect();
         Ok((owned(control_plane), owned(workers)))
     }
@@ -268,14 +272,17 @@ fn compare_target(world: &World, lists: &[(Set, Vec<Known<'_>>)], symbols: &[usi
             for workers in &worker_sets {
                 let found = search.best(*control_plane, *workers).map(|(hops, steps)| (texts(hops), texts(steps)));
                 seen.states += 1;
-                let sets: Vec<_> = bits(*workers).map(|at| world.known[at].clone()).collect();
+                let from = Running {
+                    control_plane: UNIVERSE[*control_plane].to_owned(),
+                    workers: texts(*workers).into_iter().map(ToOwned::to_owned).collect(),
+                };
                 for (nth, known) in all.iter().enumerate() {
                     // One list of each group is asked about two worker sets, and about states without hope.
-                    if nth > 0 && (sets.len() > 1 || !world.keeps_skew(*control_plane, *workers)) {
+                    if nth > 0 && (from.workers.len() > 1 || !world.keeps_skew(*control_plane, *workers)) {
                         continue;
                     }
                     seen.questions += 1;
-                    let asked = recommend(known, &world.known[target], &world.known[*control_plane], &sets);
+                    let asked = recommend(known, &world.known[target], &from);
                     let context =
                         || format!("{:?} {} {:?}", known, UNIVERSE[*control_plane], (texts(*workers), target));
                     match (&asked, &found) {
@@ -331,23 +338,6 @@ impl Filled<'_, '_> {
             let rest = invented() & !(1 << one);
             assert!(!self.exists(rest, control_plane, workers), "{no}, but one is needless: {}", context());
         }
-    }
-}
-
-/// A version near `minor`, odd once in `oddity`.
-fn version(random: &mut Random, minor: usize, oddity: usize) -> String {
-    let major = if random.once_in(oddity * 20) { 2 } else { 1 };
-    let pre = if random.once_in(oddity) { random.pick(&["-rc.1", "-rc.2", "-alpha", "-0"]) } else { "" };
-    let tags = ["+a", "+b", "+a.1", "+a.2", "+1", "+01", "+k3s1", "+x.2-y"];
-    let tag = if random.once_in(oddity) { random.pick(&tags) } else { "" };
-    let plain = format!("{major}.{minor}.{}{pre}{tag}", random.below(3));
-    match random.below(oddity * 12) {
-        0 => plain,
-        1 => format!(" v{plain}"),
-        2 => format!("v0{plain}"),
-        3 if pre.is_empty() && tag.is_empty() => format!("v{major}.{minor}"),
-        4 => "latest".to_owned(),
-        _ => format!("v{plain}"),
     }
 }
 
@@ -421,13 +411,13 @@ fn plans_over_random_lists_arrive_in_every_order_and_missing_minors_are_the_fewe
         let (target, control_plane) = (Known::new(&target), Known::new(&from.control_plane));
         let with = |added: &[String]| {
             let list: Vec<_> = list.iter().cloned().chain(known(added)).collect();
-            recommend(&list, &target, &control_plane, &workers).map(|plan| plan.control_plane.len())
+            recommend(&list, &target, &from).map(|plan| plan.control_plane.len())
         };
         let walk = |list: &[Known<'_>], told| {
             let list = list.to_vec();
             Walk { list: &list, target: target.clone(), told, done: BTreeSet::new() }.arrives(&from)
         };
-        let class = match recommend(&list, &target, &control_plane, &workers) {
+        let class = match recommend(&list, &target, &from) {
             Ok(plan) => {
                 walk(&list, Told::All);
                 // An extension does not see the other sets, so it cannot know of those that are above or without order.

@@ -11,28 +11,33 @@ use capi_version_guard::{
 use serde_json::{Value, json};
 use support::{
     class, cluster,
-    fake_api::{Answer, Api, event, page, status},
+    fake_api::{Answer, Paths, event, page, status},
 };
 
-/// Follows two scripts for a minute of virtual time and gives back the fleet and the Clusters' API.
-async fn follow(clusters: Vec<Answer>) -> (Arc<Fleet>, Api) {
-    let (clusters, classes) = (Api::new(clusters), Api::new([page(&[class("a", "k", &["v1.30.0"])], None)]));
+const CLUSTERS: &str = "/apis/cluster.x-k8s.io/v1beta2/clusters";
+const CLASSES: &str = "/apis/cluster.x-k8s.io/v1beta2/clusterclasses";
+
+/// Follows a script for Clusters, and one class, for a minute of virtual time. Gives back the fleet and what Clusters were
+/// asked for.
+async fn follow(clusters: Vec<Answer>) -> (Arc<Fleet>, Vec<String>) {
+    let api = Paths::default();
+    api.play(CLUSTERS, clusters).play(CLASSES, [page(&[class("a", "k", &["v1.30.0"])], None)]);
     let fleet = Arc::new(Fleet::default());
-    let forever = watch::follow_all(clusters.client(), classes.client(), &fleet);
+    let forever = watch::run(api.clone(), Arc::clone(&fleet), watch::MAX_KINDS);
     tokio::time::timeout(Duration::from_secs(60), forever).await.expect_err("following never ends");
-    (fleet, clusters)
+    (fleet, api.asked(&format!("{CLUSTERS}?")))
 }
 
 /// The versions in use of class a/k, with the names of their Clusters.
 fn users(fleet: &Fleet) -> Value {
-    let users = fleet.index.read().clusters.objects().users(&ObjectKey::new("a", "k"), &Overlay::default());
+    let users = fleet.index.read().users(&ObjectKey::new("a", "k"), &Overlay::default());
     let names = |sample: &[ObjectKey]| sample.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(" ");
     users.versions.iter().map(|used| (used.version.to_string(), json!(names(&used.sample)))).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn pages_and_then_a_watch_fill_the_index() {
-    let (fleet, api) = follow(vec![
+    let (fleet, asked) = follow(vec![
         page(&[cluster("a", "c1", "k", "v1.30.0")], Some("token")),
         page(&[cluster("a", "c2", "k", "v1.30.0")], None),
         Answer::Watch(vec![
@@ -44,7 +49,6 @@ async fn pages_and_then_a_watch_fill_the_index() {
     .await;
     assert_eq!(users(&fleet), json!({"v1.31.0": "c1 c3"}));
     assert!(fleet.index.read().clusters.synced() && fleet.index.read().classes.synced());
-    let asked = api.asked();
     // Never resourceVersion=0: that is served from a cache which ignores the page size and may be old.
     let first_three = [
         "/apis/cluster.x-k8s.io/v1beta2/clusters?&limit=100",
@@ -76,14 +80,13 @@ async fn a_lost_place_in_the_history_ends_in_a_new_list_without_the_objects_that
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_at_its_last_bookmark() {
     let bookmark = json!({"kind": "Cluster", "apiVersion": "v1", "metadata": {"resourceVersion": "222"}});
-    let (fleet, api) = follow(vec![
+    let (fleet, asked) = follow(vec![
         page(&[cluster("a", "c1", "k", "v1.30.0")], None),
         Answer::EndingWatch(vec![event("BOOKMARK", bookmark)]),
         Answer::Watch(vec![event("ADDED", cluster("a", "c2", "k", "v1.30.0"))]),
     ])
     .await;
     assert_eq!(users(&fleet), json!({"v1.30.0": "c1 c2"}));
-    let asked = api.asked();
     assert!(
         asked.get(2).is_some_and(|third| third.contains("watch=true") && third.contains("resourceVersion=222")),
         "{asked:?}"
@@ -93,7 +96,7 @@ async fn a_watch_that_ends_goes_on_at_its_last_bookmark() {
 #[tokio::test(start_paused = true)]
 async fn errors_are_repeated_with_growing_pauses_until_the_list_succeeds() {
     let error = || Answer::Whole(500, status(500, "InternalError"));
-    let (fleet, api) = follow(vec![
+    let (fleet, asked) = follow(vec![
         error(),
         Answer::Whole(403, status(403, "Forbidden")),
         Answer::Whole(200, json!("no list")),
@@ -103,7 +106,7 @@ async fn errors_are_repeated_with_growing_pauses_until_the_list_succeeds() {
     ])
     .await;
     assert_eq!(users(&fleet), json!({"v1.30.0": "c1"}));
-    assert!(api.asked().len() < 10, "no hot loop: {:?}", api.asked());
+    assert!(asked.len() < 10, "no hot loop: {asked:?}");
 }
 
 #[tokio::test(start_paused = true)]

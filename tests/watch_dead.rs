@@ -72,7 +72,7 @@ async fn gap_before_the_last(steps: &'static [Step], requests: usize) -> Duratio
     let (port, asked) = serve(steps).await;
     let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
     let fleet = Arc::new(Fleet::default());
-    let following = tokio::spawn(watch::run(config, Arc::clone(&fleet)));
+    let following = tokio::spawn(watch::run(config, Arc::clone(&fleet), watch::MAX_KINDS));
     let limit = Instant::now() + Duration::from_secs(70);
     while asked.lock().unwrap().len() < requests && Instant::now() < limit {
         tokio::time::sleep(Duration::from_millis(50)).await;

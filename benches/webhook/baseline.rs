@@ -8,10 +8,10 @@ use std::{
 
 use actix_web::{App, HttpResponse, HttpServer, rt, web};
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet, Index},
     model::{Cluster, ClusterClass},
     server::{self, Addresses, Certificate, Setup, body::Limits, shutdown},
-    verdict::Modes,
 };
 use openssl::ssl::{SslAcceptor, SslFiletype, SslMethod};
 use serde_json::json;
@@ -33,10 +33,10 @@ pub fn index(clusters: usize) -> Index {
         "metadata": {"namespace": "team-000", "name": "class-0"}, "spec": {"kubernetesVersions": versions}
     }))
     .unwrap();
-    index.classes.handle(Event::Restarted);
-    index.classes.handle(Event::Listed(class));
-    index.classes.handle(Event::Completed);
-    index.clusters.handle(Event::Restarted);
+    index.handle_class(Event::Restarted);
+    index.handle_class(Event::Listed(class));
+    index.handle_class(Event::Completed);
+    index.handle_cluster(Event::Restarted);
     for n in 0..clusters {
         let cluster: Cluster = serde_json::from_value(json!({
             "metadata": {"namespace": format!("team-{:03}", n % 100), "name": format!("cluster-{n:022}")},
@@ -44,9 +44,9 @@ pub fn index(clusters: usize) -> Index {
                                   "version": versions[n % versions.len()]}}
         }))
         .unwrap();
-        index.clusters.handle(Event::Listed(cluster));
+        index.handle_cluster(Event::Listed(cluster));
     }
-    index.clusters.handle(Event::Completed);
+    index.handle_cluster(Event::Completed);
     index
 }
 
@@ -58,7 +58,8 @@ pub fn serve_ours(clusters: usize) -> Server {
             let bound = server::start(Setup {
                 fleet: Arc::new(Fleet::from(index(clusters))),
                 kubernetes: None,
-                modes: Modes::default(),
+                max_control_plane_kinds: 10,
+                config: Config::default(),
                 listen: Addresses { webhook: LOOPBACK, health: LOOPBACK, metrics: LOOPBACK },
                 certificate: Certificate::SelfMade { write_ca: None },
                 certificate_poll: Duration::from_secs(3600),

@@ -1,4 +1,5 @@
-//! The part with a real API server: memory and cold start with 10,000 Clusters and 1,000 classes.
+//! The part with a real API server: memory and cold start with 10,000 Clusters and 1,000 classes, without and with what runs
+//! of them.
 
 use std::{
     io::{BufRead, BufReader},
@@ -24,12 +25,15 @@ use crate::{
 const NAMESPACES: usize = 100;
 const CLASSES: usize = 1_000;
 const CLUSTERS: usize = 10_000;
+/// MachineDeployments of each Cluster.
+const WORKERS: usize = 5;
 
 /// The binary, running.
 struct Webhook {
     child: Child,
     webhook: Server,
     health: u16,
+    metrics: u16,
 }
 
 impl Drop for Webhook {
@@ -62,10 +66,10 @@ impl Webhook {
                 return address.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u16>().unwrap();
             }
         };
-        let (webhook, health) = (port("(webhook)"), port("(health)"));
+        let (webhook, health, metrics) = (port("(webhook)"), port("(health)"), port("(metrics)"));
         // Its later lines must go somewhere, or it would wait for a reader.
         std::thread::spawn(move || lines.for_each(drop));
-        let webhook = Self { child, webhook: Server { address: ([127, 0, 0, 1], webhook).into() }, health };
+        let webhook = Self { child, webhook: Server { address: ([127, 0, 0, 1], webhook).into() }, health, metrics };
         while !webhook.is_ready() {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -74,6 +78,19 @@ impl Webhook {
 
     fn is_ready(&self) -> bool {
         http::get(self.health, "/readyz").is_ok_and(|(code, _)| code == 200)
+    }
+
+    /// Waits until all that runs is known, and gives back the seconds since `start`.
+    fn knows_what_runs(&self, start: Instant) -> f64 {
+        let kind = "KubeadmControlPlane.controlplane.cluster.x-k8s.io";
+        let wanted = [("MachineDeployment", CLUSTERS * WORKERS), (kind, CLUSTERS)]
+            .map(|(kind, count)| format!("capi_version_guard_index_objects{{kind=\"{kind}\"}} {count}\n"));
+        while !http::get(self.metrics, "/metrics").is_ok_and(|(_, text)| wanted.iter().all(|line| text.contains(line)))
+        {
+            assert!(start.elapsed() < Duration::from_mins(2), "what runs is not known");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        start.elapsed().as_secs_f64()
     }
 
     /// Resident memory in MB.
@@ -109,6 +126,21 @@ pub fn run(table: &mut Table) {
     }
     load(&webhook);
     table.at_most("the same: memory after load and relists", webhook.rss(), 30.0, " MB");
+    drop(webhook);
+    create_what_runs(&control_plane);
+    let start = Instant::now();
+    let (webhook, _) = Webhook::start(&control_plane);
+    let seconds = webhook.knows_what_runs(start);
+    table.plain("with 10,000 control planes and 50,000 MachineDeployments: start to known", format!("{seconds:.1} s"));
+    table.plain("the same: memory when known", format!("{:.1} MB", webhook.rss()));
+    for _ in 0..3 {
+        control_plane.restart_api_server().unwrap();
+        touch(&control_plane);
+        std::thread::sleep(Duration::from_secs(20));
+        webhook.knows_what_runs(Instant::now());
+    }
+    load(&webhook);
+    table.at_most("the same: memory after load and relists", webhook.rss(), 60.0, " MB");
 }
 
 /// 20,000 reviews of Clusters and 500 of classes, on 16 connections.
@@ -150,12 +182,53 @@ fn create_fleet(control_plane: &ControlPlane) {
     });
     let clusters = (0..CLUSTERS).map(|n| {
         let class = format!("class-{}", n / NAMESPACES % (CLASSES / NAMESPACES));
-        let spec = json!({"topology": {"classRef": {"name": class}, "version": versions[n % versions.len()]}});
-        object("Cluster", n, format!("cluster-{n:022}"), spec)
+        let name = cluster_name(n);
+        let spec = json!({"topology": {"classRef": {"name": class}, "version": versions[n % versions.len()]},
+                          "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io",
+                                              "kind": "KubeadmControlPlane", "name": name}});
+        object("Cluster", n, name, spec)
     });
     post(control_plane, namespaces.collect());
     post(control_plane, classes.collect());
     post(control_plane, clusters.collect());
+}
+
+fn cluster_name(n: usize) -> String {
+    format!("cluster-{n:022}")
+}
+
+/// A control plane object and some MachineDeployments of every Cluster.
+fn create_what_runs(control_plane: &ControlPlane) {
+    let versions = baseline::versions();
+    let template = |group: &str| json!({"apiGroup": format!("{group}.cluster.x-k8s.io"), "kind": "T", "name": "t"});
+    let objects = (0..CLUSTERS).flat_map(|n| {
+        let (name, namespace) = (cluster_name(n), format!("team-{:03}", n % NAMESPACES));
+        let version = versions[n % versions.len()].clone();
+        let labels = json!({"cluster.x-k8s.io/cluster-name": name, "topology.cluster.x-k8s.io/owned": ""});
+        let (path, api_version) =
+            ("/apis/controlplane.cluster.x-k8s.io/v1beta2", "controlplane.cluster.x-k8s.io/v1beta2");
+        let object = json!({
+            "apiVersion": api_version, "kind": "KubeadmControlPlane", "metadata": {"name": name, "labels": labels},
+            "spec": {"version": version, "replicas": 3, "kubeadmConfigSpec": {"format": "cloud-config"},
+                     "machineTemplate": {"spec": {"infrastructureRef": template("infrastructure")}}},
+        });
+        let one = (format!("{path}/namespaces/{namespace}/kubeadmcontrolplanes"), object);
+        let workers = (0..WORKERS).map(move |at| {
+            let own = json!({"topology.cluster.x-k8s.io/deployment-name": format!("md-{at}")});
+            let object = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
+                "metadata": {"name": format!("{name}-md-{at}-4kq9z"), "labels": labels},
+                "spec": {"clusterName": name, "selector": {"matchLabels": own}, "template": {
+                    "metadata": {"labels": own},
+                    "spec": {"clusterName": name, "version": version,
+                             "bootstrap": {"configRef": template("bootstrap")},
+                             "infrastructureRef": template("infrastructure")}}},
+            });
+            (format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machinedeployments"), object)
+        });
+        std::iter::once(one).chain(workers)
+    });
+    post(control_plane, objects.collect());
 }
 
 /// Moves the API server's history on, so that the place where a watch stood before a restart is too old.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capi_version_guard::{fleet::Fleet, model::ClusterClass, review, server::judge::Judge, verdict::Modes};
+use capi_version_guard::{config::Config, fleet::Fleet, model::ClusterClass, review, server::judge::Judge};
 
 use crate::{
     baseline,
@@ -113,7 +113,7 @@ pub fn users(table: &mut Table) {
     let fleets = [10, 10_000, 100_000];
     let judges = fleets.map(|clusters| {
         let fleet = Arc::new(Fleet::from(baseline::index(clusters)));
-        Judge::new(fleet, None, Modes::default())
+        Judge::new(fleet, None, Config::default())
     });
     let body = reviews::class("class-0", 34_000);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -8,8 +8,10 @@ use tracing_subscriber::EnvFilter;
 
 const LEVELS: &str = "RUST_LOG";
 
-/// kube's client logs the whole body of what it cannot decode, at `warn`; actix tells of its workers, at `info`.
-const QUIET: [(&str, &str); 2] = [("kube_client::client", "error"), ("actix_server", "warn")];
+/// kube's client logs the whole body of what it cannot decode, and its watcher every 403 besides returning it, at `warn`;
+/// actix tells of its workers, at `info`.
+const QUIET: [(&str, &str); 3] =
+    [("kube_client::client", "error"), ("kube_runtime::watcher", "error"), ("actix_server", "warn")];
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logs")]

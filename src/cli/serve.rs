@@ -7,8 +7,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::logging::LogArgs;
 use crate::{
-    config::{self, Config},
-    fleet::{Fleet, manifests},
+    config,
+    fleet::{
+        ClusterApi, Fleet, ToldBy, manifests,
+        watch::{self, core_provider},
+    },
     server::{
         self, Addresses, Certificate, Setup,
         body::Limits,
@@ -25,6 +28,8 @@ const MOUNTED: [&str; 2] = ["/etc/capi-version-guard/tls/tls.crt", "/etc/capi-ve
 pub(super) struct Args {
     #[command(flatten)]
     fleet: FleetArgs,
+    #[command(flatten)]
+    cluster_api: ClusterApiArgs,
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
@@ -50,6 +55,18 @@ struct FleetArgs {
     /// Context of the kubeconfig (default: its current one)
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster API")]
+struct ClusterApiArgs {
+    /// The release that is installed, such as v1.13.2 (default: what clusterctl's inventory or Cluster API's operator says,
+    /// else the newest that this program knows)
+    #[arg(long, value_name = "VERSION", value_parser = release)]
+    cluster_api_version: Option<ClusterApi>,
+    /// Follow control plane objects of at most this many kinds
+    #[arg(long, value_name = "COUNT", default_value_t = watch::MAX_KINDS)]
+    max_control_plane_kinds: usize,
 }
 
 #[derive(Debug, clap::Args)]
@@ -92,6 +109,12 @@ struct ShutdownArgs {
 /// `IP:PORT`, or `:PORT` for all addresses, as in Go's programs.
 fn address(text: &str) -> Result<SocketAddr, std::net::AddrParseError> {
     if text.starts_with(':') { format!("0.0.0.0{text}").parse() } else { text.parse() }
+}
+
+/// A release of Cluster API, with or without the `v`.
+fn release(text: &str) -> Result<ClusterApi, &'static str> {
+    ClusterApi::of_version(text, ToldBy::Flag)
+        .ok_or("it is not a release of Cluster API; write it in full, such as v1.13.2")
 }
 
 /// Where the fleet comes from.
@@ -137,11 +160,12 @@ impl ShutdownArgs {
 
 /// Serves until a signal ends it.
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let Args { fleet, listen, certificate, config, shutdown, logs } = args;
+    let Args { fleet, cluster_api, listen, certificate, config, shutdown, logs } = args;
+    let ClusterApiArgs { cluster_api_version, max_control_plane_kinds } = cluster_api;
     logs.init()?;
     let source = fleet.checked();
     let certificate = certificate.checked(&source);
-    let Config { modes } = config.as_deref().map(config::load).transpose()?.unwrap_or_default();
+    let config = config.as_deref().map(config::load).transpose()?.unwrap_or_default();
     actix_web::rt::System::new().block_on(async {
         let signals = shutdown::signals().context("failed to catch signals")?;
         let (fleet, kubernetes) = match source {
@@ -150,10 +174,15 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
                 (Fleet::default(), Some(kubernetes(kubeconfig, context).await?))
             }
         };
+        if let Some(release) = cluster_api_version {
+            core_provider::say(&release);
+            fleet.set_cluster_api(release);
+        }
         let bound = server::start(Setup {
             fleet: Arc::new(fleet),
             kubernetes,
-            modes,
+            max_control_plane_kinds,
+            config,
             listen: listen.checked(),
             certificate,
             certificate_poll: POLL,

@@ -1,10 +1,13 @@
-//! From the text of a manifest file to the Clusters and classes in it, each with its place. Pure.
+//! From the text of a manifest file to the objects in it that are read, each with its place. Pure.
+//!
+//! These are Clusters, classes, the worker sets that a topology owns, and the control plane objects of Cluster API's own
+//! group, whatever their kind: a provider's templates share that group and are passed over by the end of their names.
 //!
 //! One pass, no value tree: whether an object is a Cluster is known only when its last key is read, so the few fields
 //! that matter are read as whatever they are, with their places, and judged afterwards. The text is cut into documents
 //! first: a document that cannot be read does not hide what is wrong with the next one.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde::de::IgnoredAny;
 use serde_saphyr::{
@@ -12,13 +15,18 @@ use serde_saphyr::{
     UserMessageFormatter, localizer::Localizer,
 };
 
-use super::wire::{Field, Value, Wire, WireClassRef, WireMetadata, WireSpec, WireTopology};
+use super::wire::{
+    Field, Value, Wire, WireClassRef, WireControlPlaneRef, WireLabels, WireMetadata, WireSpec, WireTopology,
+};
 use crate::{
-    model::{Cluster, ClusterClass, GROUP, Metadata, Topology},
+    model::{
+        CONTROL_PLANE_GROUP, Cluster, ClusterClass, ControlPlane, ControlPlaneKind, ControlPlaneRef, GROUP, Labels,
+        Metadata, ObjectKey, Topology, WorkerKind, WorkerSet, label,
+    },
     text::quoted,
 };
 
-/// A Cluster or class, and where its text begins.
+/// An object, and where its text begins.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The place of its first key.
@@ -27,13 +35,41 @@ pub struct Manifest {
     pub object: Object,
 }
 
-/// An object of one of the two kinds that this program reads.
+/// An object of one of the kinds that this program reads.
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A Cluster.
     Cluster(Cluster),
     /// A class.
     ClusterClass(ClusterClass),
+    /// A control plane object.
+    ControlPlane(ControlPlaneKind, ControlPlane),
+    /// A worker set that a topology owns.
+    WorkerSet(WorkerKind, WorkerSet),
+}
+
+impl Object {
+    /// The name of its kind.
+    #[must_use]
+    pub fn kind(&self) -> Cow<'static, str> {
+        match self {
+            Self::Cluster(_) => "Cluster".into(),
+            Self::ClusterClass(_) => "ClusterClass".into(),
+            Self::ControlPlane(kind, _) => kind.kind.to_string().into(),
+            Self::WorkerSet(kind, _) => kind.as_str().into(),
+        }
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Self::Cluster(cluster) => cluster.key(),
+            Self::ClusterClass(class) => class.key(),
+            Self::ControlPlane(_, object) => object.metadata.key(),
+            Self::WorkerSet(_, set) => set.metadata.key(),
+        }
+    }
 }
 
 /// A place in a file; both count from 1, columns in characters.
@@ -66,9 +102,9 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads the text of a YAML or JSON file: its Clusters and classes, and what is wrong, in the order of the text.
+/// Reads the text of a YAML or JSON file: its objects, and what is wrong, in the order of the text.
 ///
-/// Lists are opened, everything else is passed over. A Cluster or class with something wrong is not among the objects.
+/// Lists are opened, other kinds are passed over. An object with something wrong is not among the objects.
 #[must_use]
 pub fn documents(text: &str) -> Vec<Result<Manifest, Problem>> {
     let mut found = Vec::new();
@@ -164,16 +200,61 @@ fn describe(error: &Error) -> String {
     error.render_with_options(serde_saphyr::render_options! { formatter: &Bare, snippets: SnippetMode::Off })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an object is, as far as it decides how it is read.
+#[derive(Clone, Debug)]
 enum Kind {
-    Cluster,
+    Cluster(ApiVersion),
     ClusterClass,
+    ControlPlane(ControlPlaneKind),
+    WorkerSet(WorkerKind),
+}
+
+impl Kind {
+    /// What the two fields say, and whether it is a list of such objects; `None` for what is passed over. The error is
+    /// what is wrong with the version.
+    fn of(api_version: &str, kind: &str) -> Result<Option<(Self, bool)>, String> {
+        let Some((group, version)) = api_version.split_once('/') else { return Ok(None) };
+        let (kind, listed) = kind.strip_suffix("List").map_or((kind, false), |kind| (kind, true));
+        if group == CONTROL_PLANE_GROUP {
+            let known = ControlPlaneKind { group: group.into(), kind: kind.into() };
+            return Ok((!kind.ends_with("Template")).then_some((Self::ControlPlane(known), listed)));
+        }
+        let known: fn(ApiVersion) -> Self = match (group, kind) {
+            (GROUP, "Cluster") => Self::Cluster,
+            (GROUP, "ClusterClass") => |_| Self::ClusterClass,
+            (GROUP, "MachineDeployment") => |_| Self::WorkerSet(WorkerKind::MachineDeployment),
+            (GROUP, "MachinePool") => |_| Self::WorkerSet(WorkerKind::MachinePool),
+            _ => return Ok(None),
+        };
+        let version = match version {
+            "v1beta1" => ApiVersion::V1Beta1,
+            "v1beta2" => ApiVersion::V1Beta2,
+            other => {
+                return Err(format!(
+                    "apiVersion: {GROUP}/{} is not a version that is read; convert it to v1beta2 or v1beta1",
+                    quoted(other)
+                ));
+            }
+        };
+        Ok(Some((known(version), listed)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ApiVersion {
     V1Beta1,
     V1Beta2,
+}
+
+/// Whether the labels of a worker set say that a topology owns it, or cannot be read. Others are nobody's business here:
+/// people write such sets by hand.
+fn may_be_owned(metadata: Option<&Spanned<Value<WireMetadata>>>) -> bool {
+    let Some(Value::Map(metadata)) = metadata.map(|metadata| &metadata.value) else { return false };
+    match metadata.labels.as_ref().map(|labels| &labels.value) {
+        None => false,
+        Some(Value::Map(labels)) => labels.topology_owned.is_some(),
+        Some(_) => true,
+    }
 }
 
 /// Turns what was found into objects and problems.
@@ -195,53 +276,42 @@ impl Reader<'_> {
     }
 
     /// An object of any kind. The items of a `ClusterList` need not repeat what the list says of them.
-    fn object(&mut self, wire: Wire, at: Location, of_list: Option<(Kind, ApiVersion)>) {
-        let Wire { api_version, kind, metadata, spec, items } = wire;
+    fn object(&mut self, wire: Wire, at: Location, of_list: Option<&Kind>) {
+        let Wire { api_version, kind, metadata, spec, status, items } = wire;
         let text = |field: Field| match field?.value {
             Value::Text(text) => Some(text),
             _ => None,
         };
         let version_at = api_version.as_ref().map_or(at, |field| field.referenced);
-        let (kind, version, listed) = match (text(api_version), text(kind)) {
-            (None, None) => match of_list {
-                Some((kind, version)) => (kind, version, false),
-                None => return,
+        let (kind, listed) = match (text(api_version), text(kind), of_list) {
+            (None, None, Some(kind)) => (kind.clone(), false),
+            (Some(version), Some(kind), _) if version == "v1" && kind == "List" => return self.items(items, None),
+            (Some(version), Some(kind), _) => match Kind::of(&version, &kind) {
+                Ok(Some(known)) => known,
+                Ok(None) => return,
+                Err(text) => return self.problem(version_at, text),
             },
-            (Some(version), Some(kind)) => {
-                if version == "v1" && kind == "List" {
-                    return self.items(items, None);
-                }
-                let Some(version) = version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else { return };
-                let (kind, listed) = match kind.as_str() {
-                    "Cluster" => (Kind::Cluster, false),
-                    "ClusterClass" => (Kind::ClusterClass, false),
-                    "ClusterList" => (Kind::Cluster, true),
-                    "ClusterClassList" => (Kind::ClusterClass, true),
-                    _ => return,
-                };
-                match version {
-                    "v1beta1" => (kind, ApiVersion::V1Beta1, listed),
-                    "v1beta2" => (kind, ApiVersion::V1Beta2, listed),
-                    other => {
-                        let text = format!(
-                            "apiVersion: {GROUP}/{} is not a version that is read; convert it to v1beta2 or v1beta1",
-                            quoted(other)
-                        );
-                        return self.problem(version_at, text);
-                    }
-                }
-            }
             _ => return,
         };
         if listed {
-            return self.items(items, Some((kind, version)));
+            return self.items(items, Some(&kind));
+        }
+        if matches!(kind, Kind::WorkerSet(_)) && !may_be_owned(metadata.as_ref()) {
+            return;
         }
         let before = self.found.len();
         let metadata = self.metadata(metadata, at);
         let spec = self.map("spec", spec);
         let object = match kind {
-            Kind::Cluster => Object::Cluster(self.cluster(metadata, spec, version)),
+            Kind::Cluster(version) => Object::Cluster(self.cluster(metadata, spec, version)),
             Kind::ClusterClass => Object::ClusterClass(self.class(metadata, spec)),
+            Kind::ControlPlane(kind) => {
+                let version = self.text("spec.version", spec.and_then(|spec| spec.version));
+                let status = self.map("status", status).and_then(|status| status.version);
+                let reported = self.text("status.version", status);
+                Object::ControlPlane(kind, ControlPlane::from_parts(metadata, version, reported))
+            }
+            Kind::WorkerSet(kind) => Object::WorkerSet(kind, self.worker_set(metadata, spec)),
         };
         if self.found.len() == before {
             let position = self.position(at);
@@ -249,7 +319,7 @@ impl Reader<'_> {
         }
     }
 
-    fn items(&mut self, items: Field<IgnoredAny, Spanned<Value<Wire>>>, of_list: Option<(Kind, ApiVersion)>) {
+    fn items(&mut self, items: Field<IgnoredAny, Spanned<Value<Wire>>>, of_list: Option<&Kind>) {
         for (number, item) in self.list("items", items).into_iter().enumerate() {
             match item.value {
                 Value::Map(wire) => self.object(wire, item.referenced, of_list),
@@ -263,8 +333,16 @@ impl Reader<'_> {
         let mut metadata = Metadata::default();
         let before = self.found.len();
         if let Some(found) = self.map("metadata", found) {
-            let WireMetadata { name, generate_name, namespace, uid, resource_version, deletion_timestamp, annotations } =
-                found;
+            let WireMetadata {
+                name,
+                generate_name,
+                namespace,
+                uid,
+                resource_version,
+                deletion_timestamp,
+                annotations,
+                labels,
+            } = found;
             let at = name.as_ref().map_or(at, |name| name.referenced);
             metadata.name = self.text("metadata.name", name);
             if metadata.name.is_empty() && self.found.len() == before {
@@ -276,6 +354,10 @@ impl Reader<'_> {
             metadata.resource_version = self.text("metadata.resourceVersion", resource_version);
             metadata.deleting = deletion_timestamp.is_some();
             metadata.annotations = self.map("metadata.annotations", annotations).unwrap_or_default();
+            if let Some(WireLabels { cluster_name, topology_owned }) = self.map("metadata.labels", labels) {
+                let cluster_name = self.text(&format!("metadata.labels[{}]", label::CLUSTER_NAME), cluster_name);
+                metadata.labels = Labels { cluster_name, topology_owned: topology_owned.is_some() };
+            }
         } else if self.found.len() == before {
             self.problem(at, "metadata.name: is missing".to_owned());
         }
@@ -287,7 +369,9 @@ impl Reader<'_> {
     }
 
     fn cluster(&mut self, metadata: Metadata, spec: Option<WireSpec>, version: ApiVersion) -> Cluster {
-        let Some(WireSpec { paused, topology, .. }) = spec else { return Cluster::from_parts(metadata, false, None) };
+        let Some(WireSpec { paused, topology, control_plane_ref, .. }) = spec else {
+            return Cluster::from_parts(metadata, false, None, None);
+        };
         let paused = match paused {
             None => false,
             Some(Spanned { value: Value::Bool(paused), .. }) => paused,
@@ -298,7 +382,65 @@ impl Reader<'_> {
         };
         let at = topology.as_ref().map_or(Location::UNKNOWN, |topology| topology.referenced);
         let topology = self.map("spec.topology", topology).map(|topology| self.topology(topology, at, version));
-        Cluster::from_parts(metadata, paused, topology)
+        let at = control_plane_ref.as_ref().map_or(Location::UNKNOWN, |reference| reference.referenced);
+        let reference = self
+            .map("spec.controlPlaneRef", control_plane_ref)
+            .and_then(|reference| self.control_plane_ref(reference, at, version));
+        Cluster::from_parts(metadata, paused, topology, reference)
+    }
+
+    /// An empty reference counts as none; else all of it is needed.
+    fn control_plane_ref(
+        &mut self,
+        wire: WireControlPlaneRef,
+        at: Location,
+        version: ApiVersion,
+    ) -> Option<ControlPlaneRef> {
+        let WireControlPlaneRef { api_group, api_version, kind, name } = wire;
+        if [&api_group, &api_version, &kind, &name].iter().all(|field| field.is_none()) {
+            return None;
+        }
+        let before = self.found.len();
+        let (group_field, group, (other_field, other)) = match version {
+            ApiVersion::V1Beta1 => ("apiVersion", api_version, ("apiGroup", api_group)),
+            ApiVersion::V1Beta2 => ("apiGroup", api_group, ("apiVersion", api_version)),
+        };
+        if let Some(other) = other {
+            let version = match version {
+                ApiVersion::V1Beta1 => "v1beta1",
+                ApiVersion::V1Beta2 => "v1beta2",
+            };
+            let text = format!("spec.controlPlaneRef.{other_field}: is not known in {version}; write {group_field}");
+            self.problem(other.referenced, text);
+        }
+        let group = self.text(&format!("spec.controlPlaneRef.{group_field}"), group);
+        let kind = self.text("spec.controlPlaneRef.kind", kind);
+        let name = self.text("spec.controlPlaneRef.name", name);
+        if self.found.len() == before {
+            for (field, text) in [(group_field, &group), ("kind", &kind), ("name", &name)] {
+                if text.is_empty() {
+                    self.problem(at, format!("spec.controlPlaneRef.{field}: is missing"));
+                }
+            }
+        }
+        let group = match (version, group.split_once('/')) {
+            (ApiVersion::V1Beta2, _) => group,
+            (ApiVersion::V1Beta1, Some((group, _))) => group.to_owned(),
+            (ApiVersion::V1Beta1, None) => {
+                if self.found.len() == before {
+                    self.problem(at, format!("spec.controlPlaneRef.apiVersion: {} names no group", quoted(&group)));
+                }
+                String::new()
+            }
+        };
+        Some(ControlPlaneRef { group, kind, name })
+    }
+
+    fn worker_set(&mut self, metadata: Metadata, spec: Option<WireSpec>) -> WorkerSet {
+        let template = self.map("spec.template", spec.and_then(|spec| spec.template));
+        let machine = self.map("spec.template.spec", template.and_then(|template| template.spec));
+        let version = self.text("spec.template.spec.version", machine.and_then(|machine| machine.version));
+        WorkerSet::from_parts(metadata, version)
     }
 
     fn topology(&mut self, wire: WireTopology, at: Location, api_version: ApiVersion) -> Topology {

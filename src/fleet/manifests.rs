@@ -1,10 +1,16 @@
-//! The fleet from manifests: every Cluster and `ClusterClass` in the YAML and JSON files of a directory.
+//! The fleet from manifests: every Cluster and `ClusterClass` in the YAML and JSON files of a directory, and what the files
+//! hold of what controllers made of them: control plane objects and worker sets.
+//!
+//! A repository rarely holds the latter, a dump of a management cluster does. So what runs is taken from the files where
+//! they tell it, and is not known where they do not: a Cluster whose control plane object is not there has one
+//! nevertheless ([`Index::running`]).
 //!
 //! A repository of manifests holds much else, so other kinds and documents that are no Kubernetes objects are passed
 //! over. But a Cluster that is silently missing from the index is a denial that is silently missing too, so whatever
 //! cannot be read is an error with its place, and the errors of all files are told at once.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet, hash_map::Entry},
     fmt::{self, Write},
     fs, io,
@@ -14,7 +20,10 @@ use std::{
 
 pub use super::document::{Manifest, Object, Position, Problem, documents};
 use super::{Event, Index};
-use crate::{model::ObjectKey, text::object_name};
+use crate::{
+    model::{ControlPlaneKind, ObjectKey, WorkerKind},
+    text::object_name,
+};
 
 /// Why the fleet could not be loaded from manifests: everything that is wrong with them.
 #[derive(Debug, thiserror::Error)]
@@ -49,17 +58,20 @@ impl fmt::Display for Problems {
 /// and the `..data` of a mounted `ConfigMap`, which holds each file a second time.
 ///
 /// # Errors
-/// If a file cannot be read, a document is not YAML, one of the two kinds has an API version or a field that is not
-/// understood, or two manifests describe the same object.
+/// If a file cannot be read, a document is not YAML, an object of a kind that is read has an API version or a field that is
+/// not understood, or two manifests describe the same object.
 pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
     let mut problems = Problems::default();
     let mut files = Vec::new();
     Walk { files: &mut files, seen: HashSet::new(), problems: &mut problems }.begin(path);
 
-    let mut index = Index::default();
-    let mut places: HashMap<(&str, ObjectKey), (Arc<Path>, Position)> = HashMap::new();
-    index.clusters.handle(Event::Restarted);
-    index.classes.handle(Event::Restarted);
+    let mut index = Index::of_manifests();
+    let mut places: HashMap<(Cow<'static, str>, ObjectKey), (Arc<Path>, Position)> = HashMap::new();
+    index.handle_cluster(Event::Restarted);
+    index.handle_class(Event::Restarted);
+    for kind in WorkerKind::ALL {
+        index.handle_workers(kind, Event::Restarted);
+    }
     for file in files {
         let text = match read(&file) {
             Ok(text) => text,
@@ -76,11 +88,7 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
                     continue;
                 }
             };
-            let (kind, key) = match &object {
-                Object::Cluster(cluster) => ("Cluster", cluster.key()),
-                Object::ClusterClass(class) => ("ClusterClass", class.key()),
-            };
-            match places.entry((kind, key)) {
+            match places.entry((object.kind(), object.key())) {
                 Entry::Vacant(place) => place.insert((Arc::clone(&file), position)),
                 Entry::Occupied(first) => {
                     let ((kind, key), (other, there)) = (first.key(), first.get());
@@ -90,13 +98,27 @@ pub fn load(path: &Path) -> Result<Index, LoadManifestsError> {
                 }
             };
             match object {
-                Object::Cluster(cluster) => index.clusters.handle(Event::Listed(cluster)),
-                Object::ClusterClass(class) => index.classes.handle(Event::Listed(class)),
+                Object::Cluster(cluster) => index.handle_cluster(Event::Listed(cluster)),
+                Object::ClusterClass(class) => index.handle_class(Event::Listed(class)),
+                Object::WorkerSet(kind, set) => index.handle_workers(kind, Event::Listed(set)),
+                Object::ControlPlane(kind, object) => {
+                    if index.control_planes(&kind).is_none() {
+                        index.handle_control_planes(&kind, Event::Restarted);
+                    }
+                    index.handle_control_planes(&kind, Event::Listed(object));
+                }
             }
         }
     }
-    index.clusters.handle(Event::Completed);
-    index.classes.handle(Event::Completed);
+    index.handle_class(Event::Completed);
+    for kind in WorkerKind::ALL {
+        index.handle_workers(kind, Event::Completed);
+    }
+    let kinds: Vec<ControlPlaneKind> = index.followed_control_planes().map(|(kind, _)| kind.clone()).collect();
+    for kind in &kinds {
+        index.handle_control_planes(kind, Event::Completed);
+    }
+    index.handle_cluster(Event::Completed);
     if problems.0.is_empty() { Ok(index) } else { Err(LoadManifestsError { path: path.into(), problems }) }
 }
 

@@ -53,7 +53,7 @@ pub trait Fold: Default {
 
 impl<S: Fold> Source<S> {
     /// Folds one event in.
-    pub fn handle(&mut self, event: Event<S::Object>) {
+    pub(super) fn handle(&mut self, event: Event<S::Object>) {
         match event {
             Event::Restarted => self.next = Some(Shelf::default()),
             Event::Completed => {
@@ -73,6 +73,21 @@ impl<S: Fold> Source<S> {
         self.next.as_mut().unwrap_or(&mut self.current)
     }
 
+    /// The key of the object that `event` changes in what is known now; `None` for lists, and for everything that goes into
+    /// a relist until it is complete.
+    pub(super) fn concerns_now(
+        &self,
+        event: &Event<S::Object>,
+        key: impl FnOnce(&S::Object) -> ObjectKey,
+    ) -> Option<ObjectKey> {
+        match event {
+            _ if self.next.is_some() => None,
+            Event::Restarted | Event::Completed => None,
+            Event::Listed(object) | Event::Applied(object) => Some(key(object)),
+            Event::Deleted(key) | Event::Undecodable(key) => Some(key.clone()),
+        }
+    }
+
     /// Whether a list was ever complete. Before that, an absent object means nothing.
     #[must_use]
     pub fn synced(&self) -> bool {
@@ -85,10 +100,27 @@ impl<S: Fold> Source<S> {
         self.current.undecodable.len()
     }
 
+    /// Whether this object is there but did not decode.
+    #[must_use]
+    pub fn gave_up(&self, key: &ObjectKey) -> bool {
+        self.current.undecodable.contains(key)
+    }
+
+    /// Whether an object in this namespace did not decode.
+    #[must_use]
+    pub fn gave_up_in(&self, namespace: &str) -> bool {
+        self.current.undecodable.iter().any(|key| *key.namespace == *namespace)
+    }
+
     /// The objects.
     #[must_use]
     pub fn objects(&self) -> &S {
         &self.current.objects
+    }
+
+    /// The objects as they are known now, for what is kept beside them.
+    pub(super) fn objects_mut(&mut self) -> &mut S {
+        &mut self.current.objects
     }
 }
 

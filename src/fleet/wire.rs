@@ -116,6 +116,7 @@ pub(super) struct Wire {
     pub(super) kind: Field,
     pub(super) metadata: Field<WireMetadata>,
     pub(super) spec: Field<WireSpec>,
+    pub(super) status: Field<WireStatus>,
     pub(super) items: Field<IgnoredAny, Spanned<Value<Self>>>,
 }
 
@@ -129,16 +130,52 @@ pub(super) struct WireMetadata {
     pub(super) resource_version: Field,
     pub(super) deletion_timestamp: Field,
     pub(super) annotations: Field<Annotations>,
+    pub(super) labels: Field<WireLabels>,
 }
 
-/// The fields of both kinds: they do not overlap.
+#[derive(Debug, Deserialize)]
+pub(super) struct WireLabels {
+    #[serde(rename = "cluster.x-k8s.io/cluster-name")]
+    pub(super) cluster_name: Field,
+    #[serde(rename = "topology.cluster.x-k8s.io/owned")]
+    pub(super) topology_owned: Field,
+}
+
+/// The fields of all kinds: they do not overlap.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WireSpec {
     pub(super) paused: Field,
     pub(super) topology: Field<WireTopology>,
+    pub(super) control_plane_ref: Field<WireControlPlaneRef>,
     pub(super) kubernetes_versions: Field<IgnoredAny, Spanned<Value>>,
     pub(super) upgrade: Field<WireUpgrade>,
+    pub(super) template: Field<WireTemplate>,
+    pub(super) version: Field,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WireStatus {
+    pub(super) version: Field,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WireControlPlaneRef {
+    pub(super) api_group: Field,
+    pub(super) api_version: Field,
+    pub(super) kind: Field,
+    pub(super) name: Field,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WireTemplate {
+    pub(super) spec: Field<WireMachineSpec>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WireMachineSpec {
+    pub(super) version: Field,
 }
 
 #[derive(Debug, Deserialize)]

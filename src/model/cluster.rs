@@ -16,14 +16,85 @@ pub struct Cluster {
     pub metadata: Metadata,
     #[serde(deserialize_with = "null_is_default")]
     spec: Spec,
+    #[serde(deserialize_with = "null_is_default")]
+    status: Status,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Spec {
     #[serde(deserialize_with = "null_is_default")]
     paused: bool,
     topology: Option<Topology>,
+    control_plane_ref: Option<ControlPlaneRef>,
+}
+
+/// `status`, reduced to what Cluster API 1.14 tells of an upgrade under way.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    #[serde(deserialize_with = "null_is_default")]
+    control_plane: Progress,
+    #[serde(deserialize_with = "null_is_default")]
+    workers: Progress,
+}
+
+/// How far an upgrade is, as Cluster API 1.14 writes it into a Cluster's status. It comes from kubelets and from the last
+/// plan that worked, so it is shown to people and never planned from.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Progress {
+    /// The versions that run.
+    #[serde(deserialize_with = "versions")]
+    pub versions: Vec<String>,
+    /// The versions still ahead, the target last.
+    #[serde(deserialize_with = "versions")]
+    pub upgrade_plan: Vec<String>,
+}
+
+/// Reads `[{version: ..}, ..]`.
+fn versions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default, deserialize_with = "null_is_default")]
+        version: String,
+    }
+
+    let items: Option<Vec<Item>> = Option::deserialize(deserializer)?;
+    Ok(items.unwrap_or_default().into_iter().map(|item| item.version).collect())
+}
+
+/// `spec.controlPlaneRef`: the control plane object, which is in the Cluster's own namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ControlPlaneRef {
+    /// The API group (`apiGroup`; in v1beta1 the part of `apiVersion` before the slash).
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+}
+
+impl<'de> Deserialize<'de> for ControlPlaneRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Wire {
+            #[serde(deserialize_with = "null_is_default")]
+            api_group: String,
+            #[serde(deserialize_with = "null_is_default")]
+            api_version: String,
+            #[serde(deserialize_with = "null_is_default")]
+            kind: String,
+            #[serde(deserialize_with = "null_is_default")]
+            name: String,
+        }
+
+        let Wire { api_group, api_version, kind, name } = Wire::deserialize(deserializer)?;
+        let of_version = || api_version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+        let group = if api_group.is_empty() { of_version() } else { api_group };
+        Ok(Self { group, kind, name })
+    }
 }
 
 /// `spec.topology`, reduced to the class reference and the version.
@@ -74,8 +145,31 @@ impl<'de> Deserialize<'de> for Topology {
 
 impl Cluster {
     /// Puts a Cluster together that was not read from an API server's JSON.
-    pub(crate) fn from_parts(metadata: Metadata, paused: bool, topology: Option<Topology>) -> Self {
-        Self { metadata, spec: Spec { paused, topology } }
+    pub(crate) fn from_parts(
+        metadata: Metadata,
+        paused: bool,
+        topology: Option<Topology>,
+        control_plane_ref: Option<ControlPlaneRef>,
+    ) -> Self {
+        Self { metadata, spec: Spec { paused, topology, control_plane_ref }, status: Status::default() }
+    }
+
+    /// `spec.controlPlaneRef`; `None` until Cluster API has made the control plane object. An empty one counts as none.
+    #[must_use]
+    pub fn control_plane_ref(&self) -> Option<&ControlPlaneRef> {
+        self.spec.control_plane_ref.as_ref().filter(|reference| !reference.name.is_empty())
+    }
+
+    /// What the status says of the control plane (Cluster API 1.14 and later; empty before).
+    #[must_use]
+    pub fn control_plane_progress(&self) -> &Progress {
+        &self.status.control_plane
+    }
+
+    /// What the status says of the workers (Cluster API 1.14 and later; empty before).
+    #[must_use]
+    pub fn workers_progress(&self) -> &Progress {
+        &self.status.workers
     }
 
     /// The topology, if this Cluster has one. An empty one counts as none, as in Cluster API (`Topology.IsDefined`).
@@ -104,7 +198,7 @@ impl Cluster {
     /// The Cluster's own key.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(self.metadata.namespace.as_str(), self.metadata.name.as_str())
+        self.metadata.key()
     }
 
     /// Whether it is paused, by its spec or by the annotation.

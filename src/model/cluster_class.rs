@@ -61,6 +61,6 @@ impl ClusterClass {
     /// The class's own key.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(self.metadata.namespace.as_str(), self.metadata.name.as_str())
+        self.metadata.key()
     }
 }

@@ -7,19 +7,28 @@
 mod change;
 mod cluster;
 mod cluster_class;
+mod control_plane;
 mod metadata;
+mod running;
+mod worker_set;
 
 use std::{fmt, sync::Arc};
 
 pub use self::{
     change::Change,
-    cluster::{Cluster, Topology},
+    cluster::{Cluster, ControlPlaneRef, Progress, Topology},
     cluster_class::ClusterClass,
-    metadata::{Annotations, Metadata, annotation},
+    control_plane::{ControlPlane, ControlPlaneKind},
+    metadata::{Annotations, Labels, Metadata, annotation, label},
+    running::{ControlPlaneState, Provider, Running, distinct_workers},
+    worker_set::{WorkerKind, WorkerSet},
 };
 
 /// The API group of Cluster and `ClusterClass`.
 pub const GROUP: &str = "cluster.x-k8s.io";
+
+/// The API group that Cluster API's own providers of control planes have, and most others.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 
 /// Namespace and name of a namespaced object; for a class, this is its *class key*.
 ///

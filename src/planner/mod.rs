@@ -7,12 +7,14 @@
 //!
 //! - [`sources`]: where a plan comes from (one minor up, the class's list, an extension);
 //! - [`validation`]: how Cluster API completes and checks it;
-//! - [`simulate`]: what becomes of it, state by state;
+//! - [`Upgrade`]: what becomes of it, state by state;
+//! - [`Installed`]: which release plans;
 //! - [`recommend`]: beside the emulation, the plan that an extension should return;
 //! - this file: the frame around all.
 //!
 //! Source: Cluster API `exp/topology/desiredstate/upgrade_plan.go` at v1.12.3, v1.12.5, v1.13.6 and v1.14.2.
 
+mod installed;
 mod recommended;
 mod simulation;
 mod sources;
@@ -21,8 +23,9 @@ mod validation;
 use std::fmt;
 
 pub use self::{
+    installed::Installed,
     recommended::{Minor, NoRecommendation, Obstacle, recommend},
-    simulation::{DeadEnd, Running, Trap, simulate},
+    simulation::{DeadEnd, Running, Trap, Upgrade, simulate},
 };
 
 use crate::version::KubernetesVersion;

@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 pub use self::obstacle::{Minor, NoRecommendation, Obstacle};
 
-use super::{Known, Plan};
+use super::{Known, Plan, Running};
 use crate::version::KubernetesVersion;
 
 /// The status of a Cluster holds no longer plan.
@@ -30,10 +30,10 @@ const MOST_HOPS: u64 = 32;
 
 /// Recommends a plan from what runs to `target`, over entries of `list`.
 ///
-/// `list` may be in any order and hold anything; `workers` are the versions of the worker sets, or the lowest alone, which
-/// is all that an extension is told. The texts of the plan are entries of `list`, `target`, and for the workers also
-/// `control_plane`. Both parts of the plan are empty if there is nothing to do; that of the workers is empty without
-/// workers that have to move.
+/// `list` may be in any order and hold anything, and need not hold `target`; the workers of `from` are those of the worker
+/// sets, or the lowest alone, which is all that an extension is told. The texts of the plan are entries of `list`, `target`,
+/// and for the workers also the control plane's. Both parts of the plan are empty if there is nothing to do; that of the
+/// workers is empty without workers that have to move.
 ///
 /// Costs one pass over `list`, one strict parse for each entry that is better than what was seen of its minor, and the
 /// plan's allocations.
@@ -42,26 +42,22 @@ const MOST_HOPS: u64 = 32;
 /// The first [`Obstacle`] found, in the order of its variants but for the workers', which are looked at one after the
 /// other. Obstacles that no addition to `list` removes come before missing minors, so minors are named only if an entry
 /// for each of them makes a plan.
-pub fn recommend<'a>(
-    list: &[Known<'a>],
-    target: &Known<'a>,
-    control_plane: &Known<'a>,
-    workers: &[Known<'_>],
-) -> Result<Plan<'a>, NoRecommendation> {
-    let (to, from) = (parsed(target)?, parsed(control_plane)?);
-    let mut sets = Vec::with_capacity(workers.len());
+pub fn recommend<'a>(list: &[Known<'a>], target: &Known<'a>, from: &'a Running) -> Result<Plan<'a>, NoRecommendation> {
+    let control_plane = Known::new(&from.control_plane);
     // Cluster API passes over sets without a version too.
-    for worker in workers.iter().filter(|worker| !worker.text.is_empty()) {
-        sets.push(Set { text: worker.text, version: parsed(worker)? });
-    }
+    let workers = from.workers.iter().filter(|worker| !worker.is_empty());
+    let workers: Vec<_> = workers.map(|worker| Known::new(worker)).collect();
+    let (to, current) = (parsed(target)?, parsed(&control_plane)?);
+    let sets = workers.iter().map(|worker| Ok(Set { text: worker.text, version: parsed(worker)? }));
+    let sets: Vec<_> = sets.collect::<Result<_, _>>()?;
     let moving = sets.iter().any(|set| set.text != target.text);
     if control_plane.text == target.text && !moving {
         return Ok(Plan::default());
     }
-    let way = Way { list, target, to, control_plane, from, sets: &sets };
+    let way = Way { list, target, to, control_plane: &control_plane, from: current, sets: &sets };
     way.check_target()?;
     sets.iter().try_for_each(|set| way.check_set(set))?;
-    let up = to.minor().saturating_sub(from.minor());
+    let up = to.minor().saturating_sub(current.minor());
     if up > MOST_HOPS {
         return Err(way.obstacle(Obstacle::TooManyHops));
     }

@@ -10,9 +10,10 @@
 //! Source: Cluster API v1.14 `exp/topology/desiredstate/desired_state.go` (`computeControlPlaneVersion`,
 //! `computeMachineDeploymentVersion`).
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{Known, NoPlan, Plan, Release, Source, min_workers, plan};
+use crate::{model::Provider, version::KubernetesVersion};
 
 /// More states than this are not followed: real chains pass a few per hop.
 const MOST_STATES: usize = 10_000;
@@ -44,6 +45,16 @@ pub enum DeadEnd {
     NoControlPlaneStep,
     /// Workers are to move, and the plan says nothing of them.
     NoWorkerStep,
+    /// The next step is in another major, which no control plane provider carries out.
+    AnotherMajor {
+        /// The step.
+        step: String,
+    },
+    /// The next step is a text that the object it is written to refuses.
+    MalformedStep {
+        /// The step.
+        step: String,
+    },
     /// Everybody waits for somebody.
     Waiting,
     /// The chain comes back to a state that it had left.
@@ -52,20 +63,56 @@ pub enum DeadEnd {
     TooLong,
 }
 
-/// Follows every order of events from `from` to the target.
+/// What Cluster API is to carry out, and by what.
+#[derive(Clone, Copy, Debug)]
+pub struct Upgrade<'a> {
+    /// The release that plans.
+    pub release: Release,
+    /// Where its plans come from.
+    pub source: Source<'a>,
+    /// The topology's version.
+    pub target: &'a str,
+    /// Whose control plane it is.
+    pub provider: Provider,
+}
+
+impl Upgrade<'_> {
+    /// Follows every order of events from `from` to the target.
+    ///
+    /// # Errors
+    /// The first dead end found, if there is one.
+    pub fn follow(&self, from: &Running) -> Result<(), Trap> {
+        self.walk().visit(from.clone())
+    }
+
+    /// The states that can come directly after `from`; none at the target.
+    ///
+    /// # Errors
+    /// If `from` is a dead end.
+    pub fn next(&self, from: &Running) -> Result<BTreeSet<Running>, DeadEnd> {
+        self.walk().next(from)
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        let Self { release, source, target, provider } = *self;
+        let target = Known::new(target);
+        Walk { release, source, target, provider, done: BTreeSet::new(), path: BTreeSet::new() }
+    }
+}
+
+/// [`Upgrade::follow`], for a control plane of any provider.
 ///
 /// # Errors
 /// The first dead end found, if there is one.
 pub fn simulate(release: Release, source: Source<'_>, target: &str, from: &Running) -> Result<(), Trap> {
-    let target = Known::new(target);
-    let mut walk = Walk { release, source, target, done: BTreeSet::new(), path: BTreeSet::new() };
-    walk.visit(from.clone())
+    Upgrade { release, source, target, provider: Provider::Other }.follow(from)
 }
 
 struct Walk<'a> {
     release: Release,
     source: Source<'a>,
     target: Known<'a>,
+    provider: Provider,
     /// States from which every order is known to arrive.
     done: BTreeSet<Running>,
     /// The states that lead to the one at hand.
@@ -112,19 +159,21 @@ impl Walk<'_> {
         let waits_for_workers = plan.workers.first().is_some_and(|step| *step == state.control_plane);
         if state.control_plane != target && !waits_for_workers {
             let hop = plan.control_plane.first().ok_or(DeadEnd::NoControlPlaneStep)?;
-            return Ok(BTreeSet::from([Running { control_plane: (*hop).to_owned(), ..state.clone() }]));
+            let control_plane = self.stored_hop(hop, &state.control_plane)?.into_owned();
+            return Ok(BTreeSet::from([Running { control_plane, ..state.clone() }]));
         }
         let pending: Vec<_> = state.workers.iter().filter(|worker| *worker != target).collect();
         if pending.is_empty() {
             return if waits_for_workers { Err(DeadEnd::Waiting) } else { Ok(BTreeSet::new()) };
         }
         let step = plan.workers.first().ok_or(DeadEnd::NoWorkerStep)?;
-        let moving = pending.into_iter().filter(|worker| worker.as_str() != *step);
+        let step = stored_strictly(step)?;
+        let moving = pending.into_iter().filter(|worker| **worker != *step);
         let mut next = BTreeSet::new();
         for worker in moving {
             // Several sets may share a version: some of them have moved, or all.
             let mut some = state.workers.clone();
-            some.insert((*step).to_owned());
+            some.insert(step.clone().into_owned());
             let mut all = some.clone();
             all.remove(worker);
             next.extend(
@@ -135,5 +184,26 @@ impl Walk<'_> {
             );
         }
         if next.is_empty() { Err(DeadEnd::Waiting) } else { Ok(next) }
+    }
+    /// The text that the control plane object holds once `hop` was written to it.
+    fn stored_hop<'t>(&self, hop: &'t str, current: &str) -> Result<Cow<'t, str>, DeadEnd> {
+        let major = |text| KubernetesVersion::parse_lenient(text).ok().map(|version| version.major());
+        if major(hop) != major(current) {
+            return Err(DeadEnd::AnotherMajor { step: hop.to_owned() });
+        }
+        match self.provider {
+            Provider::Kubeadm => stored_strictly(hop),
+            Provider::Other => Ok(Cow::Borrowed(hop)),
+        }
+    }
+}
+
+/// The text that an object holds whose webhook puts a missing `v` in front and refuses what is no version then:
+/// `KubeadmControlPlane`, `MachineDeployment` and `MachinePool`.
+fn stored_strictly(step: &str) -> Result<Cow<'_, str>, DeadEnd> {
+    let stored = KubernetesVersion::with_default_v(step);
+    match KubernetesVersion::parse_strict(&stored) {
+        Ok(_) => Ok(stored),
+        Err(_) => Err(DeadEnd::MalformedStep { step: step.to_owned() }),
     }
 }

@@ -55,7 +55,7 @@ fn by_precedence<'a>(
     to: &KubernetesVersion,
     from: &KubernetesVersion,
 ) -> Result<Taken<'a>, NoPlan> {
-    let mut taken = Vec::new();
+    let mut taken = Vec::with_capacity(list.len());
     for entry in list {
         let version = entry.version()?;
         if version.cmp_precedence(from).is_le() {
@@ -81,7 +81,7 @@ fn by_position<'a>(
     from: &KubernetesVersion,
 ) -> Result<Taken<'a>, NoPlan> {
     let (mut started, mut ended) = (false, false);
-    let mut taken = Vec::new();
+    let mut taken = Vec::with_capacity(list.len());
     for entry in list {
         let version = entry.version()?;
         if (started && !ended) || (!started && version.minor() > from.minor()) {

@@ -14,6 +14,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Warn,
     summary: "The ClusterClass that a Cluster names exists.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Cluster(check),
 };
 

@@ -17,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "A class that Clusters use is not deleted.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 

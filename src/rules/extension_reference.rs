@@ -4,6 +4,8 @@
 //! `<handler>.<ExtensionConfig>`, both DNS labels. Another form names no handler that can ever exist, and every
 //! reconcile of every Cluster of the class fails.
 //!
+//! With the feature gate `RuntimeSDK` off (said by the configuration) Cluster API calls no extension and refuses to plan.
+//!
 //! Source: Cluster API v1.12 and later, `internal/runtime/registry`, proposal
 //! 20220414-runtime-hooks ("Registering Runtime Extensions").
 
@@ -15,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "generateUpgradePlanExtension is <handler>.<ExtensionConfig>.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 
@@ -22,18 +25,25 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     let Some(extension) = case.change.new().and_then(|new| new.extension()) else { return Vec::new() };
     let well_formed =
         extension.split_once('.').is_some_and(|(handler, config)| is_dns_label(handler) && is_dns_label(config));
-    if well_formed {
-        return Vec::new();
+    let name = quoted(extension);
+    let field = "spec.upgrade.external.generateUpgradePlanExtension";
+    if !well_formed {
+        return vec![
+            Finding::new(field, format!("{name} is not <handler>.<ExtensionConfig>"))
+                .because("Cluster API registers handlers in no other form")
+                .way_out("write it as in generate-upgrade-plan.my-extension")
+                .introduced(case.change.old().is_none_or(|old| old.extension() != Some(extension))),
+        ];
     }
-    vec![
-        Finding::new(
-            "spec.upgrade.external.generateUpgradePlanExtension",
-            format!("{} is not <handler>.<ExtensionConfig>", quoted(extension)),
-        )
-        .because("Cluster API registers handlers in no other form")
-        .way_out("write it as in generate-upgrade-plan.my-extension")
-        .introduced(case.change.old().is_none_or(|old| old.extension() != Some(extension))),
-    ]
+    if !case.installed.runtime_sdk {
+        return vec![
+            Finding::new(field, format!("{name} is not asked while the RuntimeSDK feature of Cluster API is off"))
+                .because("then no Cluster of this class can be upgraded")
+                .way_out("turn the feature on, or use a list")
+                .warning_only(),
+        ];
+    }
+    Vec::new()
 }
 
 /// A DNS-1123 label: what the API server demands of an `ExtensionConfig`'s name, and Cluster API of a handler's.

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{Check, ClassCase, Finding, Mode, Rule};
 use crate::{
-    fleet::SAMPLE,
+    fleet::{SAMPLE, Together},
     model::{Change, ObjectKey},
     text::{clusters, names, quoted},
 };
@@ -23,18 +23,15 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "A class's list holds the version of every Cluster that uses the class.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 
 /// More versions than this are counted, not named.
 const LISTED: usize = 5;
 
-/// One version that the list lacks, and who uses it.
-#[derive(Default)]
-struct Missing<'a> {
-    count: usize,
-    sample: Vec<&'a ObjectKey>,
-}
+/// Who uses a version that the list lacks, by version.
+type Missing<'a> = BTreeMap<&'a str, Together<'a>>;
 
 fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     // A class without a list carries every version.
@@ -47,10 +44,8 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     let used = case.users.versions.iter().filter(|used| !(created && used.deleting));
     for used in used.filter(|used| !new_list.carries(&used.version)) {
         let covered = old_list.carries(&used.version);
-        let group: &mut BTreeMap<&str, Missing<'_>> = if covered { &mut brought } else { &mut stood };
-        let missing = group.entry(&used.version).or_default();
-        missing.count += used.clusters;
-        missing.sample.extend(&used.sample);
+        let group: &mut Missing<'_> = if covered { &mut brought } else { &mut stood };
+        group.entry(&used.version).or_default().add(used);
     }
     let findings = [
         finding(&brought).map(|finding| finding.way_out(way_out(created, brought.len()))),
@@ -59,19 +54,19 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
     findings.into_iter().flatten().collect()
 }
 
-fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
+fn finding(missing: &Missing<'_>) -> Option<Finding> {
     let mut evidence: Vec<ObjectKey> = Vec::new();
-    let mut named = |missing: &Missing<'_>| {
+    let mut named = |missing: &Together<'_>| {
         let sample: Vec<_> = missing.sample.iter().copied().take(SAMPLE - evidence.len()).collect();
         evidence.extend(sample.iter().copied().cloned());
-        if sample.is_empty() { String::new() } else { names(sample, missing.count) }
+        if sample.is_empty() { String::new() } else { names(sample, missing.clusters) }
     };
     let mut rows = missing.iter();
     let problem = match (rows.next()?, missing.len()) {
         ((version, missing), 1) => {
-            let use_it = if missing.count == 1 { "uses" } else { "use" };
+            let use_it = if missing.clusters == 1 { "uses" } else { "use" };
             let who = named(missing);
-            format!("{} is missing while {} {use_it} it ({who})", quoted(version), clusters(missing.count))
+            format!("{} is missing while {} {use_it} it ({who})", quoted(version), clusters(missing.clusters))
         }
         (first, versions) => {
             let mut problem = format!("{versions} versions are missing while Clusters use them: ");
@@ -79,7 +74,7 @@ fn finding(missing: &BTreeMap<&str, Missing<'_>>) -> Option<Finding> {
                 let comma = if at == 0 { "" } else { ", " };
                 let who = named(missing);
                 let colon = if who.is_empty() { "" } else { ": " };
-                let count = clusters(missing.count);
+                let count = clusters(missing.clusters);
                 // Writing to a String cannot fail.
                 let _ = write!(problem, "{comma}{} ({count}{colon}{who})", quoted(version));
             }

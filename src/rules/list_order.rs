@@ -16,6 +16,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "spec.kubernetesVersions ascends, skips no minor and stays in one major.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 

@@ -15,6 +15,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Warn,
     summary: "A class in use does not lose its whole list.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 

@@ -15,6 +15,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "Every entry of spec.kubernetesVersions is a version that a Cluster can name.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Class(check),
 };
 
@@ -30,9 +31,17 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
                 .introduced(!case.had(entry)),
             Ok(meant) => {
                 let form = "a Cluster's version is v<major>.<minor>.<patch> with all its parts";
-                Finding::new(field, format!("no Cluster can name {}: {form}", quoted(entry)))
-                    .way_out(format!("write {}", quoted(&meant.to_string())))
-                    .warning_only()
+                let write = format!("write {}", quoted(&meant.to_string()));
+                let is_step = KubernetesVersion::parse_strict(&KubernetesVersion::with_default_v(entry)).is_ok();
+                let entry = quoted(entry);
+                // As a step of an upgrade, a v is put in front of it; the rest has to be right.
+                let finding = if is_step {
+                    Finding::new(field, format!("no Cluster can name {entry}: {form}"))
+                } else {
+                    let refused = "and as a step KubeadmControlPlanes and MachineDeployments refuse it";
+                    Finding::new(field, format!("no Cluster can name {entry}, {refused}")).because(form)
+                };
+                finding.way_out(write).warning_only()
             }
         }
     });

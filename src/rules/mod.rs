@@ -6,38 +6,46 @@
 //! **The ratchet.** [`ClusterCase::of`] and [`ClassCase::of`] answer `None` for a change that can bring no problem in;
 //! it is allowed without any look-up. Inside a case a rule marks what stood before the change as not
 //! `introduced`: that can warn, never deny.
+//!
+//! `path` is what the rules share that ask the planner.
 
 mod class_exists;
 mod class_in_use;
 mod extension_reference;
 mod list_covers_clusters;
+mod list_keeps_paths;
 mod list_order;
 mod list_removed;
 mod list_syntax;
+mod path;
+mod upgrade_in_flight;
 mod version_listed;
 mod version_not_lowered;
+mod version_reachable;
 mod version_syntax;
 
 use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
-    fleet::{ClassEntry, Users},
-    model::{Change, Cluster, ClusterClass, ObjectKey, Topology, annotation},
+    fleet::{ClassEntry, ClusterState, Users},
+    model::{Change, Cluster, ClusterClass, ControlPlaneState, ObjectKey, Running, Topology, annotation},
+    planner::Installed,
 };
 
 /// Every rule, in the order in which its findings are told.
 ///
-/// The rules that follow a chained upgrade to its end (`version-reachable`, `upgrade-in-flight`, `extension-agrees`
-/// behind `version-not-lowered`, and `list-keeps-paths` behind `list-covers-clusters`) ask the planner, and stand in
-/// no release yet.
-pub static RULES: [Rule; 10] = [
+/// `extension-agrees`, which asks an extension for its plan, stands in no release yet.
+pub static RULES: [Rule; 13] = [
     version_syntax::RULE,
     class_exists::RULE,
     version_listed::RULE,
     version_not_lowered::RULE,
+    version_reachable::RULE,
+    upgrade_in_flight::RULE,
     list_syntax::RULE,
     list_order::RULE,
     list_covers_clusters::RULE,
+    list_keeps_paths::RULE,
     list_removed::RULE,
     extension_reference::RULE,
     class_in_use::RULE,
@@ -66,6 +74,8 @@ pub struct Rule {
     /// Whether it judges the transition from one version to the next. Cluster API skips those of its own checks under
     /// `disable-update-version-check`, so such a rule then only warns.
     transition: bool,
+    /// Whether what runs of a Cluster has a part in what it says, so that a denial has to be confirmed by it.
+    pub looks_at_what_runs: bool,
     check: Check,
 }
 
@@ -122,7 +132,7 @@ impl Finding {
     /// Marks what the Cluster's annotation lets pass, in Cluster API too.
     fn skipped(self) -> Self {
         let annotation = annotation::DISABLE_UPDATE_VERSION_CHECK;
-        self.way_out(format!("not denied because of the annotation {annotation}")).warning_only()
+        self.way_out(format!("not denied: {annotation} is set")).warning_only()
     }
 
     fn introduced(self, introduced: bool) -> Self {
@@ -136,6 +146,8 @@ pub struct ClusterCase<'a> {
     /// The Cluster before the change; `None` on CREATE, and when the change adds the topology (an adoption), for which
     /// everything about the topology is new.
     pub old: Option<OldTopology<'a>>,
+    /// The Cluster as it is, with or without a topology; `None` on CREATE.
+    pub old_object: Option<&'a Cluster>,
     /// The Cluster as it shall be.
     pub new: &'a Cluster,
     /// Whether the Cluster itself exists already.
@@ -148,6 +160,12 @@ pub struct ClusterCase<'a> {
     pub class_key: ObjectKey,
     /// The new class; `None` if there is none of that key.
     pub class: Option<&'a ClassEntry>,
+    /// The class before a rebase; `None` if it is gone, and where the class stays.
+    pub old_class: Option<&'a ClassEntry>,
+    /// What runs.
+    pub running: Running,
+    /// The Cluster API that will carry the change out.
+    pub installed: Installed,
 }
 
 /// The version and class of a Cluster before a change.
@@ -173,13 +191,39 @@ impl<'a> ClusterCase<'a> {
         if old.as_ref().is_some_and(|old| old.version == version && old.class_key == class_key) {
             return None;
         }
-        Some(Self { old, new, update: change.old().is_some(), topology, version, class_key, class: None })
+        Some(Self {
+            old,
+            old_object: change.old(),
+            new,
+            update: change.old().is_some(),
+            topology,
+            version,
+            class_key,
+            class: None,
+            old_class: None,
+            running: Running::default(),
+            installed: Installed::default(),
+        })
     }
 
     /// Whether the version is new to the Cluster.
     #[must_use]
     pub fn version_changed(&self) -> bool {
         self.old.as_ref().is_none_or(|old| old.version != self.version)
+    }
+
+    /// The Cluster whose references tell where to look for what runs. A change that takes `controlPlaneRef` away is none of
+    /// ours: Cluster API refuses it.
+    #[must_use]
+    pub fn runs_as(&self) -> &'a Cluster {
+        self.old_object.filter(|_| self.new.control_plane_ref().is_none()).unwrap_or(self.new)
+    }
+
+    /// Whether the verdict needs to know what runs: for a plain change of the version Cluster API itself insists that
+    /// everything runs the old one.
+    #[must_use]
+    pub fn asks_what_runs(&self) -> bool {
+        self.update && (!self.version_changed() || self.old.is_none() || self.skips_transition_rules())
     }
 
     fn skips_transition_rules(&self) -> bool {
@@ -213,6 +257,8 @@ pub struct ClassCase<'a> {
     lists: (List<'a>, List<'a>),
     /// The Clusters that refer to the class; empty unless [`needs_users`](Self::needs_users).
     pub users: Users,
+    /// The Cluster API that will carry the change out.
+    pub installed: Installed,
 }
 
 /// The versions that a class carries: all of them without a list.
@@ -240,7 +286,8 @@ impl<'a> ClassCase<'a> {
         {
             return None;
         }
-        Some(Self { change, lists: (List::of(change.old()), List::of(change.new())), users: Users::default() })
+        let lists = (List::of(change.old()), List::of(change.new()));
+        Some(Self { change, lists, users: Users::default(), installed: Installed::default() })
     }
 
     /// The same case with the Clusters that refer to the class.
@@ -249,21 +296,22 @@ impl<'a> ClassCase<'a> {
         Self { users, ..self.clone() }
     }
 
-    /// Whether a rule asks who uses the class. A class that is created without a list, or changes its extension alone,
-    /// is judged by itself.
+    /// Whether a rule asks who uses the class. A class that is created without a list is judged by itself.
     #[must_use]
     pub fn needs_users(&self) -> bool {
         match self.change {
             Change::Create(new) => !new.versions().is_empty(),
-            Change::Update { old, new } => old.versions() != new.versions(),
-            Change::Delete(_) => true,
+            Change::Update { .. } | Change::Delete(_) => true,
         }
     }
 
-    /// Whether a rule names the Clusters that use this version.
+    /// Whether a rule may name the Clusters in this state.
     #[must_use]
-    pub fn names_users_of(&self, version: &str) -> bool {
-        self.change.new().is_none() || !self.lists.1.carries(version)
+    pub fn names_users_of(&self, state: &ClusterState) -> bool {
+        self.change.new().is_none()
+            || !self.lists.1.carries(&state.version)
+            || !matches!(state.running.control_plane, ControlPlaneState::NotCreated | ControlPlaneState::Missing)
+                && !state.running.all_at(&state.version)
     }
 
     /// Whether the class was there before and had this entry in its list.

@@ -8,7 +8,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Check, ClusterCase, Finding, Mode, Rule};
+use super::{Check, ClusterCase, Finding, Mode, Rule, version_reachable};
 use crate::{
     fleet::ClassEntry,
     text::{object_name, quoted},
@@ -20,6 +20,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "The class that a Cluster names lists the Cluster's version, byte for byte.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Cluster(check),
 };
 
@@ -47,7 +48,7 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
         // Neither what is no version nor what lies below the current one is of any use in the class.
         let useful = wanted.is_some_and(|wanted| floor.allows(&wanted));
         let add = useful.then(|| format!("add {shown} to the class"));
-        let nearest = neighbors(class, &case.version, &floor);
+        let nearest = neighbors(case, class, &floor);
         match (nearest.as_slice(), add) {
             ([], Some(add)) => add,
             ([], None) => match &floor.current {
@@ -102,24 +103,24 @@ fn misspelt(class: &ClassEntry, version: &str) -> Option<String> {
     ))
 }
 
-/// The nearest entries below and above the wanted version that the Cluster could name.
-fn neighbors<'a>(class: &'a ClassEntry, wanted: &str, floor: &Floor) -> Vec<&'a str> {
+/// The nearest entries below and above the wanted version that the Cluster could name and get to.
+fn neighbors<'a>(case: &ClusterCase<'_>, class: &'a ClassEntry, floor: &Floor) -> Vec<&'a str> {
     // Also for what is no version but can be read as one: `v1.33`.
-    let Ok(wanted) = KubernetesVersion::parse_lenient(wanted) else { return Vec::new() };
-    let (mut below, mut above) = (None::<(&str, KubernetesVersion)>, None::<(&str, KubernetesVersion)>);
+    let Ok(wanted) = KubernetesVersion::parse_lenient(&case.version) else { return Vec::new() };
+    let (mut below, mut above) = (Vec::new(), Vec::new());
     for entry in &class.versions {
         let Ok(listed) = KubernetesVersion::parse_strict(entry) else { continue };
         if !floor.allows(&listed) {
             continue;
         }
         // Other build tags of the wanted version count as above.
-        if listed.cmp_precedence(&wanted) == Ordering::Less {
-            if below.as_ref().is_none_or(|(_, best)| listed.cmp_precedence(best) == Ordering::Greater) {
-                below = Some((entry, listed));
-            }
-        } else if above.as_ref().is_none_or(|(_, best)| listed.cmp_precedence(best) == Ordering::Less) {
-            above = Some((entry, listed));
-        }
+        let side = if listed.cmp_precedence(&wanted).is_lt() { &mut below } else { &mut above };
+        side.push((&**entry, listed));
     }
-    [below, above].into_iter().flatten().map(|(entry, _)| entry).collect()
+    below.sort_by(|(_, a), (_, b)| b.cmp_precedence(a));
+    above.sort_by(|(_, a), (_, b)| a.cmp_precedence(b));
+    let first_reached = |side: Vec<(&'a str, KubernetesVersion)>| {
+        side.into_iter().map(|(entry, _)| entry).find(|entry| version_reachable::leads_to(case, class, entry))
+    };
+    [first_reached(below), first_reached(above)].into_iter().flatten().collect()
 }

@@ -11,13 +11,14 @@
 use std::cmp::Ordering;
 
 use super::{Check, ClusterCase, Finding, Mode, Rule};
-use crate::{text::quoted, version::KubernetesVersion};
+use crate::{model::annotation, text::quoted, version::KubernetesVersion};
 
 pub(super) const RULE: Rule = Rule {
     name: "version-not-lowered",
     default: Mode::Deny,
     summary: "An update does not lower a Cluster's version, its pre-release or its ordered build tag.",
     transition: true,
+    looks_at_what_runs: true,
     check: Check::Cluster(check),
 };
 
@@ -41,5 +42,13 @@ fn check(case: &ClusterCase<'_>) -> Vec<Finding> {
     };
     let current = quoted(&old.version);
     let problem = format!("{} is lower than {current}, the current version", quoted(&case.version));
-    vec![Finding::new("spec.topology.version", problem).because(reason).way_out(format!("choose {current} or higher"))]
+    let finding = Finding::new("spec.topology.version", problem);
+    // The one way back: to the version that all still runs. Cluster API holds it back itself until it is told.
+    if case.running.all_at(&case.version) && !case.skips_transition_rules() {
+        let annotation = annotation::DISABLE_UPDATE_VERSION_CHECK;
+        let way_out =
+            format!("nothing has left it yet: Cluster API lets it back only with the annotation {annotation}");
+        return vec![finding.way_out(way_out).warning_only()];
+    }
+    vec![finding.because(reason).way_out(format!("choose {current} or higher"))]
 }

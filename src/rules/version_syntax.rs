@@ -14,6 +14,7 @@ pub(super) const RULE: Rule = Rule {
     default: Mode::Deny,
     summary: "A Cluster's version is v<major>.<minor>.<patch>, with a semver pre-release and build tag at most.",
     transition: false,
+    looks_at_what_runs: false,
     check: Check::Cluster(check),
 };
 

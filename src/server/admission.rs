@@ -209,6 +209,7 @@ mod tests {
 
     use super::{Webhook, app};
     use crate::{
+        config::Config,
         fleet::Fleet,
         server::{
             body::{Gate, Limits},
@@ -216,7 +217,6 @@ mod tests {
             metrics::Metrics,
             shutdown::Draining,
         },
-        verdict::Modes,
     };
 
     #[actix_web::test]
@@ -224,7 +224,7 @@ mod tests {
         let fleet = Arc::new(Fleet::default());
         let metrics = Arc::new(Metrics::new(&fleet));
         let webhook = Arc::new(Webhook {
-            judge: Judge::new(fleet, None, Modes::default()),
+            judge: Judge::new(fleet, None, Config::default()),
             metrics: Arc::clone(&metrics),
             gate: Gate::new(Limits::default()),
             draining: Draining::default(),

@@ -14,10 +14,12 @@ use super::{
     recent::Recent,
 };
 use crate::{
+    config::Config,
     fleet::{ClassEntry, ClusterState, Fleet, Overlay},
-    model::{Change, Cluster, ClusterClass, ObjectKey},
+    model::{Change, Cluster, ClusterClass, ControlPlaneState, ObjectKey, Running},
+    planner::Installed,
     review::Judged,
-    rules::{ClassCase, ClusterCase, Finding},
+    rules::{ClassCase, ClusterCase, Finding, RULES},
     verdict::{Modes, Verdict},
 };
 
@@ -88,8 +90,17 @@ pub struct Judge {
     /// `None` if the fleet was read from manifests: then they are the truth.
     live: Option<Live>,
     modes: Modes,
+    runtime_sdk: bool,
     recent: Mutex<Recent>,
     started: Instant,
+}
+
+/// What a change of a Cluster is judged by.
+struct Known {
+    class: KnownClass,
+    /// The class before a rebase.
+    old_class: Option<ClassEntry>,
+    running: Running,
 }
 
 /// What a class is, by the index and by the admissions that it does not show yet.
@@ -101,8 +112,9 @@ struct KnownClass {
 impl Judge {
     /// Judges by `fleet` and, if given, `live`.
     #[must_use]
-    pub fn new(fleet: Arc<Fleet>, live: Option<Live>, modes: Modes) -> Self {
-        Self { fleet, live, modes, recent: Mutex::default(), started: Instant::now() }
+    pub fn new(fleet: Arc<Fleet>, live: Option<Live>, config: Config) -> Self {
+        let Config { modes, runtime_sdk } = config;
+        Self { fleet, live, modes, runtime_sdk, recent: Mutex::default(), started: Instant::now() }
     }
 
     /// The verdict on a Cluster change. `deadline` is when the answer is due.
@@ -116,34 +128,54 @@ impl Judge {
         deadline: Instant,
     ) -> Result<Judgement, Unavailable> {
         let Some(case) = ClusterCase::of(change) else { return Ok(Self::undisputed()) };
-        let known = self.known_class(&case.class_key)?;
-        let verdict = |class: Option<&ClassEntry>| {
-            let case = ClusterCase { class, ..case.clone() };
+        let case = ClusterCase { installed: self.installed(), ..case };
+        let rebased_from = case.old.as_ref().map(|old| &old.class_key).filter(|old| **old != case.class_key);
+        let known = self.known(&case, rebased_from)?;
+        let verdict = |class: Option<&ClassEntry>, old_class: Option<&ClassEntry>, running: &Running| {
+            let case = ClusterCase { class, old_class, running: running.clone(), ..case.clone() };
             Verdict::new(Cluster::KIND, &change.object().key(), case.findings(), &self.modes)
         };
-        let by_index = verdict(known.indexed.as_ref());
-        let by_pending = known.pending.as_ref().map(|(class, at)| (verdict(class.as_ref()), *at));
-        let sure = known.indexed.is_some()
+        let Known { class, old_class, running } = &known;
+        let by_index = verdict(class.indexed.as_ref(), old_class.as_ref(), running);
+        let by_pending =
+            class.pending.as_ref().map(|(class, at)| (verdict(class.as_ref(), old_class.as_ref(), running), *at));
+        let fresh = |staleness: Option<Duration>| staleness.is_none_or(|staleness| staleness < STALE);
+        let told_what_runs = !case.asks_what_runs()
+            || (running.control_plane != ControlPlaneState::Unknown && fresh(self.fleet.running_staleness()));
+        let sure = class.indexed.is_some()
+            && told_what_runs
             && by_index.allowed()
             && by_pending.as_ref().is_none_or(|(verdict, _)| verdict.allowed())
-            && self.fleet.classes.staleness().is_none_or(|staleness| staleness < STALE);
-        let judgement = match &self.live {
+            && fresh(self.fleet.classes.staleness());
+        let (judgement, running) = match &self.live {
             Some(live) if !sure => {
-                let class: Option<ClusterClass> = live.read(&case.class_key, deadline).await?;
-                let by_live = verdict(class.as_ref().map(ClassEntry::from).as_ref());
+                let looks = case.update && (case.asks_what_runs() || looks_at_what_runs(&by_index.denials));
+                let class = live.read::<ClusterClass>(&case.class_key, deadline);
+                let old_class = async {
+                    match rebased_from {
+                        Some(key) => live.read::<ClusterClass>(key, deadline).await,
+                        None => Ok(None),
+                    }
+                };
+                let runs =
+                    async { if looks { live.running(case.runs_as(), deadline).await.map(Some) } else { Ok(None) } };
+                let (class, old_class, runs) = futures::try_join!(class, old_class, runs)?;
+                let running = runs.unwrap_or(known.running);
+                let entry = |class: Option<ClusterClass>| class.as_ref().map(ClassEntry::from);
+                let by_live = verdict(entry(class).as_ref(), entry(old_class).as_ref(), &running);
                 let on_its_way =
                     by_pending.is_some_and(|(verdict, at)| !verdict.allowed() && Recent::young(at, Instant::now()));
                 if by_live.allowed() && on_its_way {
                     return Err(on_the_way("ClusterClass", &case.class_key));
                 }
-                Judgement { verdict: by_live, basis: Basis::Live, staleness: None }
+                (Judgement { verdict: by_live, basis: Basis::Live, staleness: None }, running)
             }
-            _ => self.by_index(by_index),
+            _ => (self.by_index(by_index), known.running),
         };
         if judgement.verdict.allowed()
             && !dry_run
             && self.live.is_some()
-            && let Some(state) = ClusterState::of(case.new)
+            && let Some(state) = ClusterState::of(case.new, running)
         {
             self.recent.lock().admit_cluster(case.new.key(), state, Instant::now());
         }
@@ -160,7 +192,8 @@ impl Judge {
         dry_run: bool,
         deadline: Instant,
     ) -> Result<Judgement, Unavailable> {
-        let Some(case) = ClassCase::of(change) else { return Ok(Self::undisputed()) };
+        let Some(mut case) = ClassCase::of(change) else { return Ok(Self::undisputed()) };
+        case.installed = self.installed();
         let key = change.object().key();
         let judgement = if case.needs_users() {
             self.class_with_users(&case, &key, deadline).await?
@@ -195,8 +228,8 @@ impl Judge {
             self.recent.lock().overlay(key, &index, Instant::now())
         };
         let verdict = |newer: &Overlay| {
-            let named = |version: &str| case.names_users_of(version);
-            let users = self.fleet.index.read().clusters.objects().users_naming(key, newer, named);
+            let named = |state: &ClusterState| case.names_users_of(state);
+            let users = self.fleet.index.read().users_naming(key, newer, named);
             let findings = case.with_users(users).findings();
             Verdict::new(ClusterClass::KIND, key, findings, &self.modes)
         };
@@ -208,14 +241,24 @@ impl Judge {
         // Clusters that the refusal names are read until one confirms it. What is read replaces what was known.
         let mut read = BTreeSet::new();
         for _ in 0..ROUNDS {
+            let looks = looks_at_what_runs(&said.denials);
             let reads = evidence(&said.denials).into_iter().map(async |key| {
-                let cluster: Option<Cluster> = live.read(&key, deadline).await?;
-                Ok::<_, LiveReadError>((key, cluster.as_ref().and_then(ClusterState::of)))
+                let Some(cluster) = live.read::<Cluster>(&key, deadline).await? else { return Ok((key, None)) };
+                let running = if looks {
+                    live.running(&cluster, deadline).await?
+                } else {
+                    self.fleet.index.read().running(&cluster)
+                };
+                Ok::<_, LiveReadError>((key, ClusterState::of(&cluster, running)))
             });
             for (key, state) in futures::future::try_join_all(reads).await? {
                 read.insert(key.clone());
-                let on_its_way = newer.0.get(&key).is_some_and(|pending| *pending != state)
-                    && self.recent.lock().young_cluster(&key, Instant::now());
+                let differs = |pending: &Option<ClusterState>| match (pending, &state) {
+                    (Some(pending), Some(state)) => !pending.says_the_same(state),
+                    (pending, state) => pending.is_some() != state.is_some(),
+                };
+                let on_its_way =
+                    newer.0.get(&key).is_some_and(differs) && self.recent.lock().young_cluster(&key, Instant::now());
                 if on_its_way {
                     return Err(on_the_way("Cluster", &key));
                 }
@@ -233,13 +276,23 @@ impl Judge {
         })
     }
 
-    fn known_class(&self, key: &ObjectKey) -> Result<KnownClass, Unavailable> {
+    fn known(&self, case: &ClusterCase<'_>, rebased_from: Option<&ObjectKey>) -> Result<Known, Unavailable> {
         let index = self.fleet.index.read();
         self.require(index.classes.synced(), "ClusterClasses")?;
-        Ok(KnownClass {
-            indexed: index.classes.objects().get(key).cloned(),
-            pending: self.recent.lock().class(key, &index, Instant::now()),
+        let class = |key: &ObjectKey| index.classes.objects().get(key).cloned();
+        Ok(Known {
+            class: KnownClass {
+                indexed: class(&case.class_key),
+                pending: self.recent.lock().class(&case.class_key, &index, Instant::now()),
+            },
+            old_class: rebased_from.and_then(class),
+            running: index.running(case.runs_as()),
         })
+    }
+
+    /// What is installed, and what the configuration says of it.
+    fn installed(&self) -> Installed {
+        Installed { runtime_sdk: self.runtime_sdk, ..self.fleet.installed() }
     }
 
     fn require(&self, synced: bool, kind: &str) -> Result<(), Unavailable> {
@@ -268,6 +321,12 @@ impl Judge {
 /// The Clusters that denials rest on, each once.
 fn evidence(denials: &[Finding]) -> BTreeSet<ObjectKey> {
     denials.iter().flat_map(|finding| finding.evidence.iter().cloned()).collect()
+}
+
+/// Whether a rule that denies has looked at what runs.
+fn looks_at_what_runs(denials: &[Finding]) -> bool {
+    let looks = |name: &str| RULES.iter().any(|rule| rule.name == name && rule.looks_at_what_runs);
+    denials.iter().any(|finding| looks(finding.rule))
 }
 
 fn on_the_way(kind: &str, key: &ObjectKey) -> Unavailable {

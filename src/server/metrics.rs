@@ -1,18 +1,18 @@
 //! Metrics, in `OpenMetrics` text.
 //!
-//! Labels hold only words of this program, never the name of an object or what a request says: those have no bound.
+//! Labels hold words of this program, kinds and Cluster API's version, never the name of an object or what a request says:
+//! those have no bound.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use actix_web::{App, HttpResponse, HttpServer, dev::Server, web};
 use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, text::encode},
-    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::Registry,
 };
 
-use super::{Listener, refusal::Reason};
+use super::{Listener, fleet_metrics::FleetMetrics, refusal::Reason};
 use crate::{
     fleet::Fleet,
     model::{Cluster, ClusterClass},
@@ -106,7 +106,7 @@ impl Metrics {
             self.not_after.clone(),
         );
         registry.register("build", "The running program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        registry.register_collector(Box::new(IndexMetrics(Arc::clone(fleet))));
+        registry.register_collector(Box::new(FleetMetrics(Arc::clone(fleet))));
     }
 
     fn start_at_zero(&self) {
@@ -177,61 +177,6 @@ const WARN: &str = "warn";
 fn request_labels(resource: &'static str, operation: &'static str, outcome: Outcome) -> Labels<3> {
     debug_assert!(Outcome::ALL.contains(&outcome));
     [("resource", resource), ("operation", operation), ("verdict", outcome.as_str())]
-}
-
-/// Reads the fleet's numbers when they are asked for.
-#[derive(Debug)]
-struct IndexMetrics(Arc<Fleet>);
-
-impl Collector for IndexMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let kinds = [Cluster::KIND, ClusterClass::KIND];
-        let (objects, undecodable, versions) = {
-            let index = self.0.index.read();
-            (
-                [index.clusters.objects().len(), index.classes.objects().len()],
-                [index.clusters.undecodable(), index.classes.undecodable()],
-                index.clusters.objects().versions_in_use(),
-            )
-        };
-        let staleness = [self.0.clusters.staleness(), self.0.classes.staleness()];
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-
-        let mut family =
-            encoder.encode_descriptor("index_objects", "Objects in the index.", None, MetricType::Gauge)?;
-        for (kind, count) in kinds.into_iter().zip(objects) {
-            family.encode_family(&[("kind", kind)])?.encode_gauge(&number(count))?;
-        }
-        let mut family = encoder.encode_descriptor(
-            "index_undecodable",
-            "Objects that do not decode and are left out of the index.",
-            None,
-            MetricType::Gauge,
-        )?;
-        for (kind, count) in kinds.into_iter().zip(undecodable) {
-            family.encode_family(&[("kind", kind)])?.encode_gauge(&number(count))?;
-        }
-        encoder
-            .encode_descriptor(
-                "index_versions_in_use",
-                "Distinct pairs of class and version that Clusters use, those of deleting Clusters apart.",
-                None,
-                MetricType::Gauge,
-            )?
-            .encode_gauge(&number(versions))?;
-        let mut family = encoder.encode_descriptor(
-            "index_staleness_seconds",
-            "Time since the API server last gave a sign of life for this kind; absent without an API server.",
-            None,
-            MetricType::Gauge,
-        )?;
-        for (kind, staleness) in kinds.into_iter().zip(staleness) {
-            if let Some(staleness) = staleness {
-                family.encode_family(&[("kind", kind)])?.encode_gauge(&staleness.as_secs_f64())?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Serves `/metrics`, in plain HTTP.

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod body;
 mod deadline;
+mod fleet_metrics;
 pub mod health;
 pub mod judge;
 pub mod live;
@@ -43,8 +44,8 @@ use self::{
     tls::{CertificateFiles, Certificates, LoadCertificateError, Reloader},
 };
 use crate::{
+    config::Config,
     fleet::{Fleet, watch},
-    verdict::Modes,
 };
 
 /// The API server keeps an idle connection for 90 s, and does not repeat a call whose connection was closed under it; so
@@ -68,8 +69,10 @@ pub struct Setup {
     pub fleet: Arc<Fleet>,
     /// Where the API server is that feeds the fleet, and whom to ask before a refusal; `None` for a fleet from files.
     pub kubernetes: Option<kube::Config>,
-    /// The mode of each rule.
-    pub modes: Modes,
+    /// How many kinds of control planes are followed at most.
+    pub max_control_plane_kinds: usize,
+    /// How to judge.
+    pub config: Config,
     /// Where to listen.
     pub listen: Addresses,
     /// What to serve with.
@@ -168,14 +171,24 @@ type Task = futures::future::LocalBoxFuture<'static, ServerError>;
 /// # Errors
 /// If the certificate does not load, an address cannot be bound, or the client cannot be made.
 pub fn start(setup: Setup) -> Result<Bound, ServerError> {
-    let Setup { fleet, kubernetes, modes, listen, certificate, certificate_poll, limits, grace } = setup;
+    let Setup {
+        fleet,
+        kubernetes,
+        max_control_plane_kinds,
+        config,
+        listen,
+        certificate,
+        certificate_poll,
+        limits,
+        grace,
+    } = setup;
     let draining = Draining::default();
     let metrics = Arc::new(Metrics::new(&fleet));
     let (certificates, reloader) = certificates(certificate, listen.webhook)?;
     metrics.serves_until(certificates.not_after());
     let live = kubernetes.clone().map(|config| Live::new(config, tokio::runtime::Handle::current())).transpose()?;
     let webhook = Arc::new(Webhook {
-        judge: Judge::new(Arc::clone(&fleet), live, modes),
+        judge: Judge::new(Arc::clone(&fleet), live, config),
         metrics: Arc::clone(&metrics),
         gate: Gate::new(limits),
         draining: draining.clone(),
@@ -200,7 +213,7 @@ pub fn start(setup: Setup) -> Result<Bound, ServerError> {
         critical("the webhook server", webhook_server),
         critical("the health server", health_server),
         critical("the metrics server", metrics_server),
-        critical("the watch", follow(kubernetes, fleet)),
+        critical("the watch", follow(kubernetes, fleet, max_control_plane_kinds)),
         critical("the certificate's poll", poll_certificate(reloader, certificate_poll, metrics)),
     ];
     Ok(Bound { addresses, draining, grace, webhook, others, tasks })
@@ -262,9 +275,13 @@ fn webhook_server(listener: Listener, webhook: Arc<Webhook>, acceptor: SslAccept
     Ok(server.listen_openssl(listener, acceptor)?.run())
 }
 
-async fn follow(kubernetes: Option<kube::Config>, fleet: Arc<Fleet>) -> Result<(), kube::Error> {
+async fn follow(
+    kubernetes: Option<kube::Config>,
+    fleet: Arc<Fleet>,
+    max_control_plane_kinds: usize,
+) -> Result<(), kube::Error> {
     match kubernetes {
-        Some(config) => watch::run(config, fleet).await,
+        Some(config) => watch::run(config, fleet, max_control_plane_kinds).await,
         None => pending().await,
     }
 }

@@ -47,13 +47,19 @@ impl Recent {
 
     /// The Clusters that may be in another state than the index says, as far as they concern `class`.
     pub fn overlay(&mut self, class: &ObjectKey, index: &Index, now: Instant) -> Overlay {
-        let known = |key: &ObjectKey| index.clusters.objects().get(key).map(|entry| &entry.state);
-        self.clusters.retain(|key, (state, at)| alive(*at, now) && known(key) != Some(state));
+        let known = |key: &ObjectKey| index.clusters.objects().get(key);
+        self.clusters
+            .retain(|key, (state, at)| alive(*at, now) && !known(key).is_some_and(|known| known.says_the_same(state)));
         let concerns = |key: &ObjectKey, state: &ClusterState| {
             *state.class == *class || known(key).is_some_and(|known| *known.class == *class)
         };
+        // What runs goes on meanwhile, whatever becomes of the change.
+        let now_runs = |key: &ObjectKey, state: &ClusterState| {
+            let running = known(key).map_or_else(|| state.running.clone(), |known| known.running.clone());
+            ClusterState { running, ..state.clone() }
+        };
         let pending = self.clusters.iter().filter(|(key, (state, _))| concerns(key, state));
-        Overlay(pending.map(|(key, (state, _))| (key.clone(), Some(state.clone()))).collect())
+        Overlay(pending.map(|(key, (state, _))| (key.clone(), Some(now_runs(key, state)))).collect())
     }
 
     /// What the class may be soon, if that is not what the index says.

@@ -84,10 +84,12 @@ fi
 
 # A module that `go list` alone names is not downloaded by it.
 go mod download sigs.k8s.io/cluster-api
-crds=$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config/crd/bases
-for kind in clusters clusterclasses; do
-  # Each begins with a line of three dashes.
-  cat "$crds/cluster.x-k8s.io_$kind.yaml"
+module=$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)
+for crd in core/config/crd/bases/cluster.x-k8s.io_{clusters,clusterclasses,machinedeployments,machinepools} \
+  controlplane/kubeadm/config/crd/bases/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes \
+  cmd/clusterctl/config/crd/bases/clusterctl.cluster.x-k8s.io_providers; do
+  # Each begins with a line of three dashes. The labels, which tell the contract, are added by kustomize upstream.
+  sed 's|^metadata:$|&\n  labels:\n    cluster.x-k8s.io/v1beta1: v1beta1\n    cluster.x-k8s.io/v1beta2: v1beta2|' "$module/$crd.yaml"
 done >"$new/crds.yaml"
 
 chmod 755 "$new"

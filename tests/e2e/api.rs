@@ -10,7 +10,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{control_plane::ControlPlane, scenario::Object};
+use crate::{
+    control_plane::ControlPlane,
+    scenario::{Object, RunningObject},
+};
 
 /// Requests under way at once.
 const PARALLEL: usize = 16;
@@ -44,6 +47,18 @@ impl Api {
     /// Creates objects, each in the namespace that it states.
     pub fn create(&self, objects: Vec<Object>) -> Result<()> {
         self.each(objects, async |object| self.send("POST", &collection(&object), Some(object.manifest())).await)
+    }
+
+    /// Creates what runs of Clusters, with the statuses that controllers would write.
+    pub fn run(&self, objects: Vec<RunningObject>) -> Result<()> {
+        self.each(objects, async |RunningObject { collection, manifest, status }| {
+            let created = self.send("POST", &format!("/apis/{collection}"), Some(manifest)).await?;
+            let Some(status) = status else { return Ok(created) };
+            let name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let mut with_status = created;
+            with_status["status"] = status;
+            self.send("PUT", &format!("/apis/{collection}/{name}/status"), Some(with_status)).await
+        })
     }
 
     /// Deletes objects.

@@ -60,8 +60,13 @@ impl ControlPlane {
         let crds = control_plane.programs.join("crds.yaml");
         control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
         // `kubectl wait` stumbles over a definition that has no conditions yet.
-        for kind in ["clusters", "clusterclasses"] {
-            let served = || control_plane.kubectl(&["get", "--raw", &format!("/apis/cluster.x-k8s.io/v1beta2/{kind}")]);
+        let core = ["clusters", "clusterclasses", "machinedeployments", "machinepools"];
+        let core = core.map(|kind| format!("cluster.x-k8s.io/v1beta2/{kind}"));
+        let providers = "clusterctl.cluster.x-k8s.io/v1alpha3/providers".to_owned();
+        for kind in
+            core.into_iter().chain(["controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes".to_owned(), providers])
+        {
+            let served = || control_plane.kubectl(&["get", "--raw", &format!("/apis/{kind}")]);
             let start = Instant::now();
             while let Err(error) = served() {
                 ensure!(start.elapsed() < Duration::from_secs(30), "{kind} are not served after 30 s: {error:#}");

@@ -159,15 +159,18 @@ fn give(control_plane: &ControlPlane, scenarios: Vec<(String, Scenario)>) -> Res
         namespaces.push((format!("{namespace}-b"), json!({})));
         for mut object in scenario.given {
             object.namespace.get_or_insert_with(|| namespace.clone());
+            object.run();
             objects.push(object);
         }
         objects.extend(scenario.given_clusters.iter().flat_map(|bulk| bulk.clusters(&namespace)));
     }
+    let running: Vec<_> = objects.iter().flat_map(Object::running).collect();
     let deleting: Vec<_> = objects.iter().filter(|object| object.deleting).cloned().collect();
     ensure!(deleting.iter().all(|object| !object.finalizers.is_empty()), "what deletes needs a finalizer to stay");
     api::with(control_plane, |api| {
         api.create_namespaces(namespaces).context("failed to create the namespaces")?;
         api.create(objects).context("failed to create what is given")?;
+        api.run(running).context("failed to create what runs of it")?;
         api.delete(deleting).context("failed to delete what shall be deleting")
     })
 }

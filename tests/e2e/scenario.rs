@@ -135,22 +135,49 @@ pub struct Object {
     pub annotations: BTreeMap<String, String>,
     pub finalizers: Vec<String>,
     pub paused: bool,
+    /// What runs of a given Cluster; if it is not stated, a control plane at the Cluster's version and no workers.
+    pub runs: Option<Runs>,
     /// It is deleted and waits for its finalizers. In `given` only.
     pub deleting: bool,
 }
 
+/// What runs of a Cluster, in objects of the real kinds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Runs {
+    /// The version of its `KubeadmControlPlane`, which runs it; without one there is none.
+    pub control_plane: Option<String>,
+    /// What the control plane says that it runs, if that is another version.
+    pub reports: Option<String>,
+    /// The versions of its `MachineDeployment`s.
+    pub workers: Vec<String>,
+    /// `spec.controlPlaneRef` names an object that is not there.
+    pub missing: bool,
+}
+
 impl Bulk {
-    /// The Clusters, in `namespace`.
+    /// The Clusters, in `namespace`. Nothing runs of them.
     pub fn clusters(&self, namespace: &str) -> Vec<Object> {
         let cluster = |at| Object {
             cluster: Some(format!("{}{at}", self.prefix)),
             namespace: Some(namespace.to_owned()),
             of: Some(self.of.clone()),
             version: Some(self.version.clone()),
+            runs: Some(Runs::default()),
             ..Object::default()
         };
         (0..self.count).map(cluster).collect()
     }
+}
+
+/// An object that runs of a Cluster.
+#[derive(Clone, Debug)]
+pub struct RunningObject {
+    /// `<group>/<version>/namespaces/<namespace>/<plural>`.
+    pub collection: String,
+    pub manifest: Value,
+    /// What its controller would write.
+    pub status: Option<Value>,
 }
 
 impl Object {
@@ -183,6 +210,72 @@ impl Object {
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec})
     }
 
+    /// The name of its control plane object.
+    fn control_plane(&self) -> String {
+        format!("{}-x7k2p", self.name())
+    }
+
+    /// A given Cluster runs what its topology says, if nothing else is stated.
+    pub fn run(&mut self) {
+        if self.of.is_some() && self.runs.is_none() {
+            let version = self.version.clone().unwrap_or_default();
+            // What is no version cannot run.
+            let runs = version.starts_with("v1.").then_some(version);
+            self.runs = Some(Runs { control_plane: runs, ..Runs::default() });
+        }
+    }
+
+    /// The objects that run of it, with their statuses.
+    pub fn running(&self) -> Vec<RunningObject> {
+        let (Some(runs), Some(namespace)) = (&self.runs, &self.namespace) else { return Vec::new() };
+        let name = self.name();
+        let template = |kind: &str, group: &str| json!({"apiGroup": format!("{group}.cluster.x-k8s.io"), "kind": kind, "name": "template"});
+        let labels = json!({"cluster.x-k8s.io/cluster-name": name, "topology.cluster.x-k8s.io/owned": ""});
+        let control_plane = runs.control_plane.as_ref().map(|version| {
+            let infrastructure = template("DockerMachineTemplate", "infrastructure");
+            RunningObject {
+                collection: format!(
+                    "controlplane.cluster.x-k8s.io/v1beta2/namespaces/{namespace}/kubeadmcontrolplanes"
+                ),
+                manifest: json!({
+                    "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+                    "kind": "KubeadmControlPlane",
+                    "metadata": {"name": self.control_plane(), "labels": labels},
+                    "spec": {
+                        "version": version,
+                        "replicas": 1,
+                        "machineTemplate": {"spec": {"infrastructureRef": infrastructure}},
+                        "kubeadmConfigSpec": {"format": "cloud-config"},
+                    },
+                }),
+                status: Some(json!({"version": runs.reports.as_ref().unwrap_or(version)})),
+            }
+        });
+        let workers = runs.workers.iter().enumerate().map(|(at, version)| RunningObject {
+            collection: format!("cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machinedeployments"),
+            manifest: json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "kind": "MachineDeployment",
+                "metadata": {"name": format!("{name}-md-{at}-4kq9z"), "labels": labels},
+                "spec": {
+                    "clusterName": name,
+                    "selector": {"matchLabels": {"topology.cluster.x-k8s.io/deployment-name": format!("md-{at}")}},
+                    "template": {
+                        "metadata": {"labels": {"topology.cluster.x-k8s.io/deployment-name": format!("md-{at}")}},
+                        "spec": {
+                            "clusterName": name,
+                            "version": version,
+                            "bootstrap": {"configRef": template("KubeadmConfigTemplate", "bootstrap")},
+                            "infrastructureRef": template("DockerMachineTemplate", "infrastructure"),
+                        },
+                    },
+                },
+            }),
+            status: None,
+        });
+        control_plane.into_iter().chain(workers).collect()
+    }
+
     fn class_spec(&self) -> Value {
         let template = |kind: &str, group: &str| {
             let api_version = format!("{group}.cluster.x-k8s.io/v1beta2");
@@ -203,6 +296,11 @@ impl Object {
 
     fn cluster_spec(&self) -> Value {
         let mut spec = json!({"paused": self.paused});
+        if self.runs.as_ref().is_some_and(|runs| runs.control_plane.is_some() || runs.missing) {
+            spec["controlPlaneRef"] = json!({
+                "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": self.control_plane(),
+            });
+        }
         if let Some(of) = &self.of {
             let class_ref = match of.split_once('/') {
                 Some((namespace, name)) => json!({"name": name, "namespace": namespace}),

@@ -56,7 +56,9 @@ impl Webhook {
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let health_port = self.health_port;
         let process = self.process.as_mut().context("it was not started")?;
-        process.wait_until("ready", || http::get(health_port, "/readyz").ok().filter(|(code, _)| *code == 200))?;
+        // What runs is listed a moment after the Clusters; a note that begins with [!] says that something is missing.
+        let complete = |(code, report): &(u16, String)| *code == 200 && !report.contains("[!]");
+        process.wait_until("ready", || http::get(health_port, "/readyz?verbose").ok().filter(complete))?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capi_version_guard::fleet::Event;
+use capi_version_guard::{fleet::Event, model::ObjectKey};
 use serde_json::Value;
 
 use crate::{
@@ -25,18 +25,20 @@ fn a_server_is_ready_when_it_knows_both_kinds() {
                 [+]clusters-fresh ok\n[+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!((ready.status, ready.body.as_str()), (503, text));
 
-    server.fleet.index.write().clusters.handle(Event::Completed);
+    server.fleet.index.write().handle_cluster(Event::Completed);
     let ready = server.health("/readyz");
     let text = "[+]clusters-synced ok\n[-]clusterclasses-synced failed: not listed yet\n\
                 [+]clusters-fresh ok\n[+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\nreadyz check failed\n";
     assert_eq!((ready.status, ready.body.as_str()), (503, text));
 
-    server.fleet.index.write().classes.handle(Event::Completed);
+    server.fleet.index.write().handle_class(Event::Completed);
     let ready = server.health("/readyz");
     assert_eq!((ready.status, ready.body.as_str()), (200, "ok"));
     for target in ["/readyz?verbose", "/readyz?verbose=true", "/readyz?a=b&verbose"] {
         let text = "[+]clusters-synced ok\n[+]clusterclasses-synced ok\n[+]clusters-fresh ok\n\
-                    [+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\nreadyz check passed\n";
+                    [+]clusterclasses-fresh ok\n[+]certificate ok\n[+]shutdown ok\n\
+                    [!]machinedeployments not listed yet\n[!]machinepools not listed yet\n\
+                    [+]cluster-api v1.14 (source: default)\nreadyz check passed\n";
         let ready = server.health(target);
         assert_eq!((ready.status, ready.body.as_str()), (200, text), "{target}");
     }
@@ -54,12 +56,7 @@ fn every_metric_is_there_and_no_name_is() {
     review["request"]["object"]["spec"] = "spec-1".into();
     assert_eq!(server.post(CLUSTERS, review.to_string()).status, 200);
     assert_eq!(server.post("/path-1", "").status, 404);
-    server
-        .fleet
-        .index
-        .write()
-        .classes
-        .handle(Event::Undecodable(capi_version_guard::model::ObjectKey::new("namespace-1", "name-2")));
+    server.fleet.index.write().handle_class(Event::Undecodable(ObjectKey::new("namespace-1", "name-2")));
     server.fleet.clusters.touch();
 
     let response = Connection::plain(server.addresses.metrics).get("/metrics");
@@ -79,6 +76,9 @@ fn every_metric_is_there_and_no_name_is() {
         "capi_version_guard_index_undecodable gauge",
         "capi_version_guard_index_versions_in_use gauge",
         "capi_version_guard_index_staleness_seconds gauge",
+        "capi_version_guard_index_forbidden gauge",
+        "capi_version_guard_control_plane_kinds gauge",
+        "capi_version_guard_cluster_api info",
     ] {
         assert_eq!(text.matches(&format!("# TYPE {family}\n")).count(), 1, "{family} in\n{text}");
     }
@@ -94,7 +94,14 @@ fn every_metric_is_there_and_no_name_is() {
         "capi_version_guard_index_objects{kind=\"ClusterClass\"} 1",
         "capi_version_guard_index_undecodable{kind=\"Cluster\"} 0",
         "capi_version_guard_index_undecodable{kind=\"ClusterClass\"} 1",
+        "capi_version_guard_index_objects{kind=\"MachineDeployment\"} 0",
+        "capi_version_guard_index_objects{kind=\"MachinePool\"} 0",
         "capi_version_guard_index_versions_in_use 1",
+        "capi_version_guard_index_forbidden{kind=\"MachineDeployment\"} 0",
+        "capi_version_guard_index_forbidden{kind=\"MachinePool\"} 0",
+        "capi_version_guard_control_plane_kinds{state=\"followed\"} 0",
+        "capi_version_guard_control_plane_kinds{state=\"unreadable\"} 0",
+        "capi_version_guard_cluster_api_info{version=\"v1.14\",source=\"default\",known=\"true\"} 1",
         "capi_version_guard_certificate_reload_failures_total 0",
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
@@ -108,7 +115,8 @@ fn every_metric_is_there_and_no_name_is() {
     }
     assert!(!text.contains("index_staleness_seconds{kind=\"ClusterClass\"}"), "never heard of");
     for name in ["-1", "-2", "quick", "c1", "v1.", "{kind=\"a"] {
-        let labels: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let labels = text.lines().filter(|line| !line.starts_with('#') && !line.contains("cluster_api_info"));
+        let labels: Vec<_> = labels.collect();
         assert!(labels.iter().all(|line| !line.contains(name)), "{name} in\n{text}");
     }
 }

@@ -115,7 +115,8 @@ impl Serving {
                 let line =
                     log.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} is never logged"));
                 // At the default level nothing but the program itself speaks: no line of the framework's.
-                assert!(line.contains("listening on") || line.contains("DEBUG"), "{line}");
+                let expected = ["listening on", "DEBUG", " Cluster API v"];
+                assert!(expected.iter().any(|part| line.contains(part)), "{line}");
                 if line.contains(&format!("({what})")) {
                     let (_, address) = line.split_once("://").unwrap();
                     break address.split(' ').next().unwrap().parse().unwrap();
@@ -327,6 +328,24 @@ fn arguments_that_contradict_each_other_are_usage_errors() {
     let Output { status, stdout, .. } = run(&["--version"]);
     assert_eq!(status.code(), Some(0));
     assert_eq!(text(&stdout), concat!("capi-version-guard ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn the_release_of_cluster_api_can_be_given() {
+    for text in ["1.13", "latest", "v1.13.x", ""] {
+        let Output { status, stderr, .. } = run(&["serve", "--cluster-api-version", text]);
+        let expected = format!(
+            "error: invalid value '{text}' for '--cluster-api-version <VERSION>': it is not a release of Cluster API; write it \
+             in full, such as v1.13.2\n\nFor more information, try '--help'.\n"
+        );
+        assert_eq!((status.code(), self::text(&stderr)), (Some(2), expected));
+    }
+    let told = "[!]cluster-api v1.99.0 (source: flag) is newer than this program knows; it judges by the newest that it knows\n";
+    let mut serving = Serving::start(&["--shutdown-grace=0", "--cluster-api-version=1.99.0"], "info");
+    let ready = Connection::plain(serving.health).get("/readyz?verbose");
+    assert!(ready.status == 200 && ready.body.contains(told), "{}", ready.body);
+    serving.signal("TERM");
+    assert_eq!(serving.end().0, Some(0));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::{net::SocketAddr, sync::Arc, sync::mpsc, thread, time::Duration};
 
 use capi_version_guard::{
+    config::Config,
     fleet::{Event, Fleet, Index},
     server::{self, Addresses, Certificate, ServerError, Setup, body::Limits, self_made, tls::CertificateFiles},
-    verdict::Modes,
 };
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use serde_json::json;
@@ -42,7 +42,8 @@ impl Running {
         let mut setup = Setup {
             fleet: Arc::new(Fleet::from(index())),
             kubernetes: None,
-            modes: Modes::default(),
+            max_control_plane_kinds: 10,
+            config: Config::default(),
             listen: Addresses { webhook: free, health: free, metrics: free },
             certificate: Certificate::Files(files),
             certificate_poll: Duration::from_millis(20),
@@ -111,16 +112,16 @@ impl Drop for Running {
 /// `ClusterClass` a/quick with two versions, and Cluster a/c1 at the first of them.
 pub fn index() -> Index {
     let mut index = Index::default();
-    index.classes.handle(Event::Applied(
+    index.handle_class(Event::Applied(
         serde_json::from_value(json!({
             "metadata": {"name": "quick", "namespace": "a"},
             "spec": {"kubernetesVersions": ["v1.31.2", "v1.32.4"]}
         }))
         .unwrap(),
     ));
-    index.clusters.handle(Event::Applied(serde_json::from_value(cluster("c1", "v1.31.2")).unwrap()));
-    index.classes.handle(Event::Completed);
-    index.clusters.handle(Event::Completed);
+    index.handle_cluster(Event::Applied(serde_json::from_value(cluster("c1", "v1.31.2")).unwrap()));
+    index.handle_class(Event::Completed);
+    index.handle_cluster(Event::Completed);
     index
 }
 

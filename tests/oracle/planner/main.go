@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,8 +24,11 @@ import (
 )
 
 type question struct {
-	// Op is "plan", "compare", "strict" or "lenient".
+	// Op is "plan", "bench", "compare", "strict" or "lenient".
 	Op string `json:"op"`
+
+	// Rounds is how many times a bench plans.
+	Rounds int `json:"rounds,omitempty"`
 
 	// Of a plan: where it comes from ("one-minor", "versions", "extension"), and what for.
 	Source            string   `json:"source,omitempty"`
@@ -52,6 +56,9 @@ type answer struct {
 	Compare [3]int `json:"compare"`
 	// Canonical is the text of a parsed version.
 	Canonical string `json:"canonical"`
+
+	// Nanoseconds is what one plan of a bench takes, on average.
+	Nanoseconds float64 `json:"nanoseconds,omitempty"`
 }
 
 func main() {
@@ -71,6 +78,12 @@ func main() {
 		if err := encoder.Encode(a); err != nil {
 			fail(err)
 		}
+		// A bench is a dialog: who asks waits for the answer.
+		if q.Op == "bench" {
+			if err := out.Flush(); err != nil {
+				fail(err)
+			}
+		}
 	}
 	if err := errors.Join(in.Err(), out.Flush()); err != nil {
 		fail(err)
@@ -86,6 +99,8 @@ func respond(q *question) (*answer, error) {
 	switch q.Op {
 	case "plan":
 		return plan(q)
+	case "bench":
+		return bench(q)
 	case "compare":
 		return compare(q)
 	case "strict":
@@ -121,7 +136,8 @@ func compare(q *question) (*answer, error) {
 	}}, nil
 }
 
-func plan(q *question) (*answer, error) {
+// setUp makes the state that a question describes, and the source of its plan.
+func setUp(q *question) (*scope.Scope, desiredstate.GetUpgradePlanFunc, error) {
 	var source desiredstate.GetUpgradePlanFunc
 	switch q.Source {
 	case "one-minor":
@@ -133,7 +149,7 @@ func plan(q *question) (*answer, error) {
 			return q.GivenControlPlane, q.GivenWorkers, nil
 		}
 	default:
-		return nil, fmt.Errorf("unknown source %q", q.Source)
+		return nil, nil, fmt.Errorf("unknown source %q", q.Source)
 	}
 	cluster := &clusterv1.Cluster{}
 	cluster.Spec.Topology.Version = q.Target
@@ -148,7 +164,15 @@ func plan(q *question) (*answer, error) {
 		md.Spec.Template.Spec.Version = v
 		s.Current.MachineDeployments[fmt.Sprint(i)] = &scope.MachineDeploymentState{Object: md}
 	}
-	err := desiredstate.ComputeUpgradePlan(context.Background(), s, source)
+	return s, source, nil
+}
+
+func plan(q *question) (*answer, error) {
+	s, source, err := setUp(q)
+	if err != nil {
+		return nil, err
+	}
+	err = desiredstate.ComputeUpgradePlan(context.Background(), s, source)
 	a := &answer{MinWorker: s.UpgradeTracker.MinWorkersVersion}
 	if err != nil {
 		a.Text = err.Error()
@@ -157,6 +181,27 @@ func plan(q *question) (*answer, error) {
 	}
 	a.ControlPlanePlan = s.UpgradeTracker.ControlPlane.UpgradePlan
 	a.WorkerPlan = s.UpgradeTracker.MachineDeployments.UpgradePlan
+	return a, nil
+}
+
+// bench plans many times from one state; making the state is not counted.
+func bench(q *question) (*answer, error) {
+	s, source, err := setUp(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	begin := time.Now()
+	for range q.Rounds {
+		// An error is a result like another one; which it is, is in the answer below.
+		_ = desiredstate.ComputeUpgradePlan(ctx, s, source)
+	}
+	each := float64(time.Since(begin).Nanoseconds()) / float64(q.Rounds)
+	a, err := plan(q)
+	if err != nil {
+		return nil, err
+	}
+	a.Nanoseconds = each
 	return a, nil
 }
 
