@@ -50,6 +50,10 @@ pub fn bits(mut set: Set) -> impl Iterator<Item = usize> {
     })
 }
 
+fn subsets(of: Set) -> impl Iterator<Item = Set> {
+    std::iter::successors(Some(of), move |set| set.checked_sub(1).map(|less| less & of))
+}
+
 pub fn texts(set: Set) -> Vec<&'static str> {
     bits(set).map(|at| UNIVERSE[at]).collect()
 }
@@ -140,7 +144,11 @@ impl<'w> Plans<'w> {
         for control_plane in 0..UNIVERSE.len() {
             let mut found = Vec::new();
             if control_plane == target {
-                found.extend([0, 1 << target].map(|steps| plans.candidate(control_plane, 0, steps)));
+                // Without hops Cluster API lets the workers step anywhere. More than one such step is left out where only
+                // some are sought.
+                let steps = subsets(from & ((1 << target) - 1)).filter(|steps| !one_of_each || steps.count_ones() < 2);
+                found.extend(steps.map(|steps| plans.candidate(control_plane, 0, steps | 1 << target)));
+                found.push(plans.candidate(control_plane, 0, 0));
             } else {
                 plans.grow(control_plane, control_plane, 0, from, one_of_each, &mut found);
             }
@@ -185,16 +193,8 @@ impl<'w> Plans<'w> {
             let accepts =
                 |release: &Release| plan(*release, source, &known[self.target], &known[control_plane], None).is_ok();
             if RELEASES.iter().any(accepts) {
-                let places = hops | 1 << control_plane;
-                // All subsets.
-                let mut steps = places;
-                loop {
-                    found.push(self.candidate(control_plane, hops, steps));
-                    if steps == 0 {
-                        return;
-                    }
-                    steps = (steps - 1) & places;
-                }
+                let steps = subsets(hops | 1 << control_plane);
+                found.extend(steps.map(|steps| self.candidate(control_plane, hops, steps)));
             }
             return;
         }
@@ -274,8 +274,12 @@ impl<'p, 'w> Search<'p, 'w> {
         let (plans, list) = (&*self.plans, self.list);
         let hops = list | 1 << plans.target;
         let strict = plans.world.strict;
+        let places = hops | 1 << control_plane;
         let fits = |plan: &Candidate| {
-            plan.hops & !hops == 0 && (plan.hops | plan.steps) & !strict == 0 && plan.unordered & !list == 0
+            plan.hops & !hops == 0
+                && plan.steps & !places == 0
+                && (plan.hops | plan.steps) & !strict == 0
+                && plan.unordered & !list == 0
         };
         let all = &plans.candidates[control_plane];
         self.over_list[control_plane]
