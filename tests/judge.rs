@@ -488,3 +488,22 @@ async fn an_admitted_version_counts_for_a_list_before_its_upgrade_begins() {
     let said = on_class(&judge, &shrink).await.unwrap();
     assert!(said.verdict.message().contains("1 Cluster (a/c) loses its way to v1.33.0"), "{}", said.verdict.message());
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_workers_make_the_difference_and_are_not_known_they_are_read() {
+    let fleet = fleet(&[running_cluster("c", "k", "v1.31.0+a")], &[class("a", "k", &[])]);
+    let change = update(&running_cluster("c", "k", "v1.31.0+a"), &running_cluster("c", "k", "v1.31.0+b"));
+    let api = api_server("v1.31.0+a", &["v1.31.0+a"]);
+    api.always(CLASS_PATH, found(class("a", "k", &[])));
+    let said = on_cluster(&judge_by(&fleet, &api), &change).await.unwrap();
+    assert_eq!(
+        said.verdict.message(),
+        "Cluster a/c: spec.topology.version: once the control plane is at v1.31.0+b, workers at v1.31.0+a cannot follow; \
+         Cluster API finds no order between build tags that differ in a part that is not a number; choose a higher patch \
+         number, or tags that differ in a number, as +build.1 and +build.2 (version-reachable)"
+    );
+    let bare = api_server("v1.31.0+a", &[]);
+    bare.always(CLASS_PATH, found(class("a", "k", &[])));
+    let said = on_cluster(&judge_by(&fleet, &bare), &change).await.unwrap();
+    assert!(said.verdict.allowed() && said.verdict.warnings.is_empty() && said.basis == Basis::Live);
+}

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Metadata, ObjectKey, annotation, metadata::null_is_default};
+use super::{
+    Metadata, ObjectKey, annotation,
+    metadata::{null_is_default, versions},
+};
 use crate::version::KubernetesVersion;
 
 /// What a judgement needs of a Cluster.
@@ -50,18 +53,6 @@ pub struct Progress {
     /// The versions still ahead, the target last.
     #[serde(deserialize_with = "versions")]
     pub upgrade_plan: Vec<String>,
-}
-
-/// Reads `[{version: ..}, ..]`.
-fn versions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(default, deserialize_with = "null_is_default")]
-        version: String,
-    }
-
-    let items: Option<Vec<Item>> = Option::deserialize(deserializer)?;
-    Ok(items.unwrap_or_default().into_iter().map(|item| item.version).collect())
 }
 
 /// `spec.controlPlaneRef`: the control plane object, which is in the Cluster's own namespace.

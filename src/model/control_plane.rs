@@ -5,9 +5,12 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::{ControlPlaneRef, Metadata, metadata::null_is_default};
+use super::{
+    ControlPlaneRef, Metadata,
+    metadata::{null_is_default, versions},
+};
 use crate::version::KubernetesVersion;
 
 /// A kind of control plane objects. Which version of it is read is for the one who reads.
@@ -60,19 +63,8 @@ struct Status {
     #[serde(deserialize_with = "null_is_default")]
     version: String,
     /// Since the v1beta2 contract's addition in Cluster API 1.14: one entry per version that a machine runs.
-    #[serde(deserialize_with = "version_texts")]
+    #[serde(deserialize_with = "versions")]
     versions: Vec<String>,
-}
-
-fn version_texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(default, deserialize_with = "null_is_default")]
-        version: String,
-    }
-
-    let items: Option<Vec<Item>> = Option::deserialize(deserializer)?;
-    Ok(items.unwrap_or_default().into_iter().map(|item| item.version).filter(|text| !text.is_empty()).collect())
 }
 
 impl ControlPlane {

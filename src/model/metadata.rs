@@ -225,3 +225,25 @@ where
 pub(super) fn is_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(deserializer)?.is_some())
 }
+
+/// Reads the texts of `[{version: ..}, ..]`, the form of versions in statuses; empty ones say nothing. Another form says
+/// nothing either: a control plane provider may have used the field for something else before it had this meaning.
+pub(super) fn versions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Versions(Vec<Item>),
+        Other(IgnoredAny),
+    }
+
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default, deserialize_with = "null_is_default")]
+        version: String,
+    }
+
+    Ok(match Form::deserialize(deserializer)? {
+        Form::Versions(items) => items.into_iter().map(|item| item.version).filter(|text| !text.is_empty()).collect(),
+        Form::Other(IgnoredAny) => Vec::new(),
+    })
+}

@@ -71,7 +71,13 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
         let states = std::iter::once(from.clone()).chain(before.next(&from));
         let worst = states.map(|state| (after.way(&state), state)).find(|(way, _)| *way != Way::Leads);
         let why = match worst {
-            None => continue,
+            None => {
+                // The control plane has a way; whether the workers have one takes to know them.
+                if used.running.workers.is_none() && from.control_plane != *used.version {
+                    unread.add(used);
+                }
+                continue;
+            }
             Some((Way::Ends(trap), state)) => explain(&after, &state, &trap, "the list").what,
             Some((Way::ExtensionOff, _)) => {
                 "Cluster API asks no extension while its RuntimeSDK feature is off".to_owned()

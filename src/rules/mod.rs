@@ -226,6 +226,13 @@ impl<'a> ClusterCase<'a> {
         self.update && (!self.version_changed() || self.old.is_none() || self.skips_transition_rules())
     }
 
+    /// Whether a plain change of the version leads to its target without workers and not with them, so that it has to be known
+    /// whether there are any.
+    #[must_use]
+    pub fn turns_on_workers(&self) -> bool {
+        version_reachable::turns_on_workers(self)
+    }
+
     fn skips_transition_rules(&self) -> bool {
         self.new.metadata.annotations.has(annotation::DISABLE_UPDATE_VERSION_CHECK)
     }

@@ -81,8 +81,7 @@ fn plain(case: &ClusterCase<'_>, path: &Path<'_>, old: &OldTopology<'_>) -> Vec<
     if to.cmp_precedence(&from).is_lt() || (lower && !extension) {
         return Vec::new();
     }
-    let alone = Running { control_plane: old.version.clone().into_owned(), workers: [].into() };
-    let with_workers = Running { workers: [old.version.clone().into_owned()].into(), ..alone.clone() };
+    let [alone, with_workers] = from_old(&old.version);
     let without = path.way(&alone);
     if without != Way::Leads {
         return finding(case, path, &alone, &without).into_iter().collect();
@@ -134,6 +133,13 @@ fn from_what_runs(case: &ClusterCase<'_>, path: &Path<'_>) -> Vec<Finding> {
         }
     };
     let way = path.way(&from);
+    if way == Way::Leads && case.running.workers.is_none() {
+        let problem = format!("cannot tell whether the workers get to {}", quoted(&case.version));
+        let finding = Finding::new(field(case), problem)
+            .because("MachineDeployments or MachinePools cannot be read")
+            .way_out("see the logs and /readyz?verbose of capi-version-guard");
+        return vec![finding.warning_only()];
+    }
     let Some(finding) = finding(case, path, &from, &way) else { return Vec::new() };
     vec![if had_a_way(case, &from) { finding } else { finding.warning_only() }]
 }
@@ -184,10 +190,30 @@ fn extension(case: &ClusterCase<'_>, path: &Path<'_>, way: &Way) -> Option<Findi
     }
 }
 
+/// Whether only workers keep a plain change of the version from its target.
+pub(super) fn turns_on_workers(case: &ClusterCase<'_>) -> bool {
+    let (Some(old), Some(class)) = (&case.old, case.class) else { return false };
+    if old.version == case.version || case.skips_transition_rules() || !class.carries(&case.version) {
+        return false;
+    }
+    let [alone, with_workers] = from_old(&old.version);
+    leads(case, class, &alone, &case.version) && !leads(case, class, &with_workers, &case.version)
+}
+
+/// What runs where Cluster API insists on the old version: without workers, and with them.
+fn from_old(version: &str) -> [Running; 2] {
+    let running = |workers: Option<&str>| Running {
+        control_plane: version.to_owned(),
+        workers: workers.into_iter().map(ToOwned::to_owned).collect(),
+    };
+    [running(None), running(Some(version))]
+}
+
 /// Whether a Cluster of this class could go from its present version to `version`, as far as can be told: for advice.
 pub(super) fn leads_to(case: &ClusterCase<'_>, class: &ClassEntry, version: &str) -> bool {
     let Some(old) = case.old.as_ref().filter(|_| !case.skips_transition_rules()) else { return true };
-    leads(case, class, &Running { control_plane: old.version.clone().into_owned(), workers: [].into() }, version)
+    let [alone, _] = from_old(&old.version);
+    leads(case, class, &alone, version)
 }
 
 /// Whether the Cluster could be set back to the version of its control plane: for advice.

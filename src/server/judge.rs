@@ -140,8 +140,11 @@ impl Judge {
         let by_pending =
             class.pending.as_ref().map(|(class, at)| (verdict(class.as_ref(), old_class.as_ref(), running), *at));
         let fresh = |staleness: Option<Duration>| staleness.is_none_or(|staleness| staleness < STALE);
-        let told_what_runs = !case.asks_what_runs()
-            || (running.control_plane != ControlPlaneState::Unknown && fresh(self.fleet.running_staleness()));
+        let asks_for_workers = running.workers.is_none()
+            && ClusterCase { class: class.indexed.as_ref(), ..case.clone() }.turns_on_workers();
+        let all_known = running.control_plane != ControlPlaneState::Unknown && running.workers.is_some();
+        let told_what_runs =
+            !asks_for_workers && (!case.asks_what_runs() || (all_known && fresh(self.fleet.running_staleness())));
         let sure = class.indexed.is_some()
             && told_what_runs
             && by_index.allowed()
@@ -149,7 +152,8 @@ impl Judge {
             && fresh(self.fleet.classes.staleness());
         let (judgement, running) = match &self.live {
             Some(live) if !sure => {
-                let looks = case.update && (case.asks_what_runs() || looks_at_what_runs(&by_index.denials));
+                let looks =
+                    case.update && (case.asks_what_runs() || asks_for_workers || looks_at_what_runs(&by_index.denials));
                 let class = live.read::<ClusterClass>(&case.class_key, deadline);
                 let old_class = async {
                     match rebased_from {

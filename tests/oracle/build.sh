@@ -17,7 +17,7 @@ program=${2:-planner}
 [[ -f $release.mod ]] || { say "there is no $release.mod; known are: $(ls -- *.mod | grep -v '^go.mod$' | sed 's/.mod$//' | xargs)"; exit 2; }
 [[ -f $program/main.go ]] || { say "there is no program $program"; exit 2; }
 
-key=$(cat "$program/main.go" build.sh "$release.mod" "$release.sum" | sha256sum | cut -c1-16)
+key=$(cat lines.go "$program/main.go" build.sh "$release.mod" "$release.sum" | sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/capi-version-guard/oracle
 built=$cache/$release-$program-$key
 if [[ ! -x $built ]]; then
@@ -34,7 +34,7 @@ if [[ ! -x $built ]]; then
     # -mod=mod may rewrite the module file; the one here stays as it is.
     work=$(mktemp -d "$cache/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    cp "$program/main.go" go.mod "$work"
+    cp lines.go "$program/main.go" go.mod "$work"
     cp "$release.mod" "$work/release.mod"
     cp "$release.sum" "$work/release.sum"
     (cd "$work" && CGO_ENABLED=0 go build -mod=mod -modfile=release.mod -trimpath -ldflags=-s -o program .)

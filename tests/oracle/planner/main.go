@@ -1,16 +1,13 @@
 // The oracle answers with what Cluster API's own functions return.
 //
-// It reads one JSON question a line and writes one JSON answer a line. The same source is built once for each release
+// The same source is built once for each release
 // whose planner differs, by a module file of that release: see build.sh.
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -62,37 +59,7 @@ type answer struct {
 }
 
 func main() {
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(nil, 1<<20)
-	out := bufio.NewWriter(os.Stdout)
-	encoder := json.NewEncoder(out)
-	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			fail(fmt.Errorf("failed to read a question: %w", err))
-		}
-		a, err := respond(&q)
-		if err != nil {
-			fail(err)
-		}
-		if err := encoder.Encode(a); err != nil {
-			fail(err)
-		}
-		// A bench is a dialog: who asks waits for the answer.
-		if q.Op == "bench" {
-			if err := out.Flush(); err != nil {
-				fail(err)
-			}
-		}
-	}
-	if err := errors.Join(in.Err(), out.Flush()); err != nil {
-		fail(err)
-	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "oracle:", err)
-	os.Exit(1)
+	serve(respond, func(q *question) bool { return q.Op == "bench" })
 }
 
 func respond(q *question) (*answer, error) {

@@ -1,17 +1,13 @@
 // The oracle answers with what Cluster API's own admission webhooks refuse.
 //
-// It reads one JSON question a line and writes one JSON answer a line. The objects are the very manifests that a request
+// The objects are the very manifests that a request
 // would carry; what the webhooks read besides (the control plane, its CRD, a MachineDeployment with its Machine) is put
 // beside them at the Cluster's old version, and every class counts as reconciled, so that nothing is waited for.
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -71,31 +67,8 @@ func main() {
 	if err := errors.Join(clusterv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		fail(err)
 	}
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(nil, 1<<22)
-	out := bufio.NewWriter(os.Stdout)
-	encoder := json.NewEncoder(out)
-	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			fail(fmt.Errorf("failed to read a question: %w", err))
-		}
-		a, err := respond(scheme, &q)
-		if err != nil {
-			fail(err)
-		}
-		if err := encoder.Encode(a); err != nil {
-			fail(err)
-		}
-	}
-	if err := errors.Join(in.Err(), out.Flush()); err != nil {
-		fail(err)
-	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "oracle:", err)
-	os.Exit(1)
+	ask := func(q *question) (*answer, error) { return respond(scheme, q) }
+	serve(ask, func(*question) bool { return false })
 }
 
 func respond(scheme *runtime.Scheme, q *question) (*answer, error) {
