@@ -1,8 +1,8 @@
 //! The fleet: which Cluster uses which class at which version, and what runs of it.
 //!
 //! `index` is a pure fold of the events of each `source` (Clusters, classes, worker sets, each kind of control plane
-//! objects) into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files, read by `document`, which are
-//! written as `wire` says) feed it.
+//! objects) into what a judgement looks up; `watch` (Kubernetes) and `manifests` (files, read by `document`)
+//! feed it.
 
 mod cluster_api;
 mod document;
@@ -10,7 +10,6 @@ mod index;
 pub mod manifests;
 mod source;
 pub mod watch;
-mod wire;
 
 use std::{sync::Arc, time::Duration};
 
