@@ -111,7 +111,7 @@ pub fn documents(text: &str) -> Vec<Result<Manifest, Problem>> {
         match serde_saphyr::from_str_with_options::<Spanned<Value<Wire>>>(text, options()) {
             Ok(document) => {
                 if let Value::Map(wire) = document.value {
-                    reader.object(wire, document.referenced, None);
+                    reader.document(wire, document.referenced);
                 }
             }
             Err(error) => reader.problem(error.location().unwrap_or(Location::UNKNOWN), describe(&error)),

@@ -17,7 +17,7 @@ use crate::{
 
 /// What an object is, as far as it decides how it is read.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+enum Kind {
     Cluster(ApiVersion),
     ClusterClass,
     ControlPlane(ControlPlaneKind),
@@ -90,8 +90,13 @@ impl Reader<'_> {
         self.found.push(Err(Problem { position, text }));
     }
 
+    /// The object that a document is, if it is one that is read.
+    pub(super) fn document(&mut self, wire: Wire, at: Location) {
+        self.object(wire, at, None);
+    }
+
     /// An object of any kind. The items of a `ClusterList` need not repeat what the list says of them.
-    pub(super) fn object(&mut self, wire: Wire, at: Location, of_list: Option<&Kind>) {
+    fn object(&mut self, wire: Wire, at: Location, of_list: Option<&Kind>) {
         let Wire { api_version, kind, metadata, spec, status, items } = wire;
         let text = |field: Field| match field?.value {
             Value::Text(text) => Some(text),
