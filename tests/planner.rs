@@ -1,6 +1,15 @@
 //! `planner`: golden plans of upstream's own functions, over three planner generations.
 
-use capi_version_guard::planner::{DeadEnd, Known, Release, Running, Source, Trap, min_workers, plan, simulate};
+#[path = "support/random.rs"]
+mod random;
+
+use std::collections::BTreeSet;
+
+use capi_version_guard::{
+    model::Provider,
+    planner::{DeadEnd, Known, Release, Running, Source, Trap, Upgrade, min_workers, plan, simulate},
+};
+use random::Random;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -149,6 +158,17 @@ fn the_lowest_worker_turns_on_the_order_only_among_tags_that_are_not_the_control
         // What is at the control plane's own tag never takes the place of another.
         ("v1.31.0+a", &["v1.31.0+a", "v1.31.0+b"], &["v1.31.0+b"]),
         ("v1.31.0+a", &["v1.31.0+a", "v1.31.0+b", "v1.30.0"], &["v1.30.0"]),
+        // Two spellings compare equal, so either can be left.
+        ("v1.31.0", &["v1.30.0+1", "v1.30.0+001", "v1.30.1"], &["v1.30.0+001", "v1.30.0+1"]),
+        // However many there are.
+        (
+            "v1.31.0",
+            &[
+                "v1.30.10", "v1.30.11", "v1.30.12", "v1.30.13", "v1.30.14", "v1.30.15", "v1.30.16", "v1.30.17",
+                "v1.30.18", "v1.30.19", "v1.30.20", "v1.30.21", "v1.30.22", "v1.30.9",
+            ],
+            &["v1.30.9"],
+        ),
         ("v1.31.0+a", &["v1.31.0+a", ""], &["v1.31.0+a"]),
         ("v1.31.0+a", &[""], &[]),
     ];
@@ -159,4 +179,46 @@ fn the_lowest_worker_turns_on_the_order_only_among_tags_that_are_not_the_control
         lowest.sort();
         assert_eq!(lowest, *expected, "{control_plane}");
     }
+}
+
+/// Whether every order of events arrives, by a look at all of them.
+fn all_orders_arrive(upgrade: &Upgrade<'_>, state: &Running, seen: &mut BTreeSet<Running>) -> bool {
+    if !seen.insert(state.clone()) {
+        return true;
+    }
+    upgrade.next(state).is_ok_and(|next| next.iter().all(|next| all_orders_arrive(upgrade, next, seen)))
+}
+
+#[test]
+fn the_orders_that_are_followed_tell_of_all() {
+    let (mut random, mut arrive, mut end) = (Random(1), 0, 0);
+    for _ in 0..20_000 {
+        let version = |random: &mut Random, minor: usize| {
+            let tail = random.pick(&["", "", "", "-rc.1", "+1", "+2", "+a", "+b"]);
+            format!("v1.{minor}.{}{tail}", random.below(2))
+        };
+        let mut list = Vec::new();
+        for minor in 30..31 + random.below(6) {
+            for _ in 0..=random.below(2) {
+                list.push(version(&mut random, minor));
+            }
+        }
+        let known: Vec<_> = list.iter().map(|text| Known::new(text)).collect();
+        let source = if random.once_in(8) { Source::OneMinor } else { Source::List(&known) };
+        let (target, at) = (random.pick(&list), 30 + random.below(4));
+        let control_plane = version(&mut random, at);
+        let mut workers = BTreeSet::new();
+        for _ in 0..random.below(5) {
+            let behind = random.below(3);
+            workers.insert(version(&mut random, at - behind));
+        }
+        let release = random.pick(&[Release::V1_12_0, Release::V1_12_4, Release::V1_13]);
+        let upgrade = Upgrade { release, source, target: &target, provider: Provider::Other };
+        let from = Running { control_plane, workers };
+        let followed = upgrade.follow(&from);
+        let all = all_orders_arrive(&upgrade, &from, &mut BTreeSet::new());
+        assert_eq!(followed.is_ok(), all, "{list:?} to {target} from {from:?}: {followed:?}");
+        if all { arrive += 1 } else { end += 1 }
+    }
+    assert!(arrive >= 2_000 && end >= 2_000, "{arrive} arrive, {end} do not");
 }

@@ -20,7 +20,7 @@ mod simulation;
 mod sources;
 mod validation;
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 pub use self::{
     installed::Installed,
@@ -209,10 +209,19 @@ pub fn min_workers(control_plane: &Known<'_>, workers: &[Known<'_>]) -> Result<V
             distinct.push(version);
         }
     }
-    match distinct.as_slice() {
-        [] => return Ok(vec![None]),
-        [only] => return Ok(vec![Some((*only).clone())]),
-        _ => {}
+    if distinct.is_empty() {
+        return Ok(vec![None]);
+    }
+    if are_ordered(distinct.iter().copied()) {
+        // The scan ends at the lowest, or at any of those that compare equal to it.
+        let is_lowest = |version: &KubernetesVersion| {
+            distinct.iter().all(|other| version.cmp_with_build(other).is_some_and(Ordering::is_le))
+        };
+        return Ok(distinct
+            .iter()
+            .filter(|version| is_lowest(version))
+            .map(|version| Some((*version).clone()))
+            .collect());
     }
     let replaces = |worker: usize, lowest: usize| {
         let (Some(worker), Some(lowest)) = (distinct.get(worker), distinct.get(lowest)) else { return false };
@@ -225,7 +234,18 @@ pub fn min_workers(control_plane: &Known<'_>, workers: &[Known<'_>]) -> Result<V
     Ok(distinct.iter().zip(ends).filter(|(_, end)| *end).map(|(version, _)| Some((*version).clone())).collect())
 }
 
-/// More distinct versions than this among the workers of one Cluster are not followed through every order.
+/// Whether Cluster API knows an order between any two.
+fn are_ordered<'v>(versions: impl Iterator<Item = &'v KubernetesVersion> + Clone) -> bool {
+    let mut rest = versions;
+    while let Some(version) = rest.next() {
+        if rest.clone().any(|other| version.cmp_with_build(other).is_none()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// More distinct versions than this, some of them without an order, among the workers of one Cluster are not followed through every order.
 const MOST_WORKER_VERSIONS: usize = 12;
 
 /// Which of `count` things can be left standing by a scan in some order, where the next one replaces what stands if

@@ -10,13 +10,13 @@
 //! Source: Cluster API v1.14 `exp/topology/desiredstate/desired_state.go` (`computeControlPlaneVersion`,
 //! `computeMachineDeploymentVersion`).
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeSet};
 
-use super::{Known, NoPlan, Plan, Release, Source, min_workers, plan};
+use super::{Known, NoPlan, Plan, Release, Source, are_ordered, min_workers, plan};
 use crate::{model::Provider, version::KubernetesVersion};
 
-/// More states than this are not followed: real chains pass a few per hop.
-const MOST_STATES: usize = 10_000;
+/// More states than this are not followed: real chains pass a few per hop, those with many unordered build tags more.
+const MOST_STATES: usize = 1_000;
 
 /// What runs: the control plane's version and the versions of the worker sets, as texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +90,7 @@ impl Upgrade<'_> {
     /// # Errors
     /// If `from` is a dead end.
     pub fn next(&self, from: &Running) -> Result<BTreeSet<Running>, DeadEnd> {
-        self.walk().next(from)
+        self.walk().next(from, Orders::All)
     }
 
     fn walk(&self) -> Walk<'_> {
@@ -106,6 +106,16 @@ impl Upgrade<'_> {
 /// The first dead end found, if there is one.
 pub fn simulate(release: Release, source: Source<'_>, target: &str, from: &Running) -> Result<(), Trap> {
     Upgrade { release, source, target, provider: Provider::Other }.follow(from)
+}
+
+/// Which of the orders of events are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Orders {
+    /// All.
+    All,
+    /// Where the workers' versions have an order, those in which the lowest moves first. A plan depends on the lowest alone, and
+    /// in these orders each of the versions is the lowest once, so no other order meets a plan that they do not meet. Else all.
+    Telling,
 }
 
 struct Walk<'a> {
@@ -131,7 +141,7 @@ impl Walk<'_> {
         if self.done.len() + self.path.len() >= MOST_STATES {
             return Err(trap(DeadEnd::TooLong));
         }
-        let next = self.next(&state).map_err(trap)?;
+        let next = self.next(&state, Orders::Telling).map_err(trap)?;
         self.path.insert(state.clone());
         for state in next {
             self.visit(state)?;
@@ -142,19 +152,21 @@ impl Walk<'_> {
     }
 
     /// The states that can follow; none if all is at the target.
-    fn next(&self, state: &Running) -> Result<BTreeSet<Running>, DeadEnd> {
+    fn next(&self, state: &Running, orders: Orders) -> Result<BTreeSet<Running>, DeadEnd> {
         let control_plane = Known::new(&state.control_plane);
         let workers: Vec<_> = state.workers.iter().map(|text| Known::new(text)).collect();
+        let ordered = || are_ordered(workers.iter().filter_map(|worker| worker.version.as_ref()));
+        let orders = if orders == Orders::Telling && !ordered() { Orders::All } else { orders };
         let mut next = BTreeSet::new();
         for lowest in min_workers(&control_plane, &workers).map_err(DeadEnd::NoPlan)? {
             let plan = plan(self.release, self.source, &self.target, &control_plane, lowest.as_ref())
                 .map_err(DeadEnd::NoPlan)?;
-            next.extend(self.steps(state, &plan)?);
+            next.extend(self.steps(state, &plan, orders)?);
         }
         Ok(next)
     }
 
-    fn steps(&self, state: &Running, plan: &Plan<'_>) -> Result<BTreeSet<Running>, DeadEnd> {
+    fn steps(&self, state: &Running, plan: &Plan<'_>, orders: Orders) -> Result<BTreeSet<Running>, DeadEnd> {
         let target = self.target.text;
         let waits_for_workers = plan.workers.first().is_some_and(|step| *step == state.control_plane);
         if state.control_plane != target && !waits_for_workers {
@@ -169,6 +181,18 @@ impl Walk<'_> {
         let step = plan.workers.first().ok_or(DeadEnd::NoWorkerStep)?;
         let step = stored_strictly(step)?;
         let moving = pending.into_iter().filter(|worker| **worker != *step);
+        if orders == Orders::Telling {
+            let value = |text: &str| KubernetesVersion::parse_lenient(text).ok();
+            let lowest = moving.min_by(|a, b| match (value(a), value(b)) {
+                (Some(a), Some(b)) => a.cmp_with_build(&b).unwrap_or(Ordering::Equal),
+                _ => Ordering::Equal,
+            });
+            let lowest = lowest.ok_or(DeadEnd::Waiting)?;
+            let mut workers = state.workers.clone();
+            workers.remove(lowest);
+            workers.insert(step.into_owned());
+            return Ok(BTreeSet::from([Running { workers, ..state.clone() }]));
+        }
         let mut next = BTreeSet::new();
         for worker in moving {
             // Several sets may share a version: some of them have moved, or all.

@@ -82,12 +82,16 @@ fn check(case: &ClassCase<'_>) -> Vec<Finding> {
             Some((Way::ExtensionOff, _)) => {
                 "Cluster API asks no extension while its RuntimeSDK feature is off".to_owned()
             }
+            Some((Way::TooLong, _)) => {
+                unread.add(used);
+                continue;
+            }
             Some((Way::Unknown | Way::Leads, _)) => {
                 unknown.add(used);
                 continue;
             }
         };
-        let had_a_way = matches!(before.way(&from), Way::Leads | Way::Unknown);
+        let had_a_way = matches!(before.way(&from), Way::Leads | Way::Unknown | Way::TooLong);
         let groups = if had_a_way { &mut lost } else { &mut stood };
         groups.entry((&used.version, why)).or_default().add(used);
     }

@@ -159,7 +159,7 @@ fn had_a_way(case: &ClusterCase<'_>, from: &Running) -> bool {
 }
 
 fn finding(case: &ClusterCase<'_>, path: &Path<'_>, from: &Running, way: &Way) -> Option<Finding> {
-    let Way::Ends(trap) = way else { return extension(case, path, way) };
+    let Way::Ends(trap) = way else { return not_followed(case, path, way) };
     let class = format!("ClusterClass {}", object_name(&case.class_key));
     let explanation = explain(path, from, trap, &class);
     let instead = if case.version_changed() {
@@ -172,21 +172,26 @@ fn finding(case: &ClusterCase<'_>, path: &Path<'_>, from: &Running, way: &Way) -
     Some(Finding::new(field(case), explanation.what).because(explanation.why).way_out(way_out))
 }
 
-fn extension(case: &ClusterCase<'_>, path: &Path<'_>, way: &Way) -> Option<Finding> {
-    let Plans::Extension(name) = path.plans else { return None };
+/// Where the planner is not asked, or gives no answer.
+fn not_followed(case: &ClusterCase<'_>, path: &Path<'_>, way: &Way) -> Option<Finding> {
     let finding = |problem: String| Finding::new(field(case), problem);
-    match way {
-        Way::ExtensionOff => Some(
+    let cannot_tell = || finding(format!("cannot tell whether Cluster API gets to {}", quoted(&case.version)));
+    match (way, path.plans) {
+        (Way::ExtensionOff, Plans::Extension(name)) => Some(
             finding(format!("the extension {} of the class plans, and the RuntimeSDK feature is off", quoted(name)))
                 .because("Cluster API refuses to plan then")
                 .way_out("turn the feature on, or choose a class without an extension"),
         ),
-        Way::Unknown => Some(
-            finding(format!("cannot tell whether Cluster API gets to {}", quoted(&case.version)))
-                .because(format!("the extension {} of the class plans", quoted(name)))
+        (Way::Unknown, Plans::Extension(name)) => {
+            Some(cannot_tell().because(format!("the extension {} of the class plans", quoted(name))).warning_only())
+        }
+        (Way::TooLong, _) => Some(
+            cannot_tell()
+                .because("its workers run too many versions whose build tags have no order")
+                .way_out("upgrade it when they run fewer")
                 .warning_only(),
         ),
-        Way::Leads | Way::Ends(_) => None,
+        (Way::Leads | Way::Ends(_) | Way::ExtensionOff | Way::Unknown, _) => None,
     }
 }
 
@@ -224,5 +229,5 @@ pub(super) fn leads_back(case: &ClusterCase<'_>, class: &ClassEntry, control_pla
 fn leads(case: &ClusterCase<'_>, class: &ClassEntry, from: &Running, target: &str) -> bool {
     let plans = Plans::of_entry(class);
     let path = Path { plans: &plans, installed: case.installed, provider: provider(case), target };
-    matches!(path.way(from), Way::Leads | Way::Unknown)
+    matches!(path.way(from), Way::Leads | Way::Unknown | Way::TooLong)
 }

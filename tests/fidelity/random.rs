@@ -1,30 +1,9 @@
 //! Random versions and lists, hostile ones among them, the same for the same seed everywhere.
 
-/// Splitmix64: small, and the same everywhere.
-pub struct Random(pub u64);
+#[path = "../support/random.rs"]
+mod splitmix;
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    /// True once in `n`.
-    pub fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-}
+pub use splitmix::Random;
 
 pub const TAGS: [&str; 8] = ["+a", "+b", "+a.1", "+a.2", "+1", "+01", "+k3s1", "+x.2-y"];
 pub const PRE_RELEASES: [&str; 4] = ["-rc.1", "-rc.2", "-alpha", "-0"];

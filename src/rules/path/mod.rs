@@ -76,6 +76,8 @@ pub(super) enum Way {
     ExtensionOff,
     /// An extension plans, and only it knows.
     Unknown,
+    /// There are more orders of events than are followed.
+    TooLong,
 }
 
 impl<'a> Path<'a> {
@@ -94,7 +96,11 @@ impl<'a> Path<'a> {
         let there = from.control_plane == self.target && from.workers.iter().all(|worker| worker == self.target);
         let Some(release) = self.installed.release.filter(|_| !there) else { return Way::Leads };
         match self.upgrade(release) {
-            Some(upgrade) => upgrade.follow(from).map_or_else(Way::Ends, |()| Way::Leads),
+            Some(upgrade) => match upgrade.follow(from) {
+                Ok(()) => Way::Leads,
+                Err(Trap { why: DeadEnd::TooLong, .. }) => Way::TooLong,
+                Err(trap) => Way::Ends(trap),
+            },
             // Whatever an extension says, no provider leaves its major.
             None if self.crosses_majors(from) => {
                 Way::Ends(Trap { at: from.clone(), why: DeadEnd::AnotherMajor { step: self.target.to_owned() } })
