@@ -143,3 +143,18 @@ fn the_order_with_build_tags_is_not_transitive() {
     assert_eq!(low.cmp_with_build(&other), None);
     assert_eq!(other.cmp_with_build(&high), None);
 }
+
+#[test]
+fn a_pre_release_is_what_has_a_part_behind_the_hyphen() {
+    let cases = [
+        ("v1.31.0", false),
+        ("v1.31.0-rc.1", true),
+        ("v1.34.1-k0s.0", true),
+        ("v1.34.1+k0s.0", false),
+        ("v1.31.0+a-b", false),
+        ("v1.31.0--", true),
+    ];
+    for (text, is) in cases {
+        assert_eq!(parse(text).is_pre_release(), is, "{text}");
+    }
+}
