@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::{
     baseline,
     client::{Connection, Server, request},
-    control_plane::ControlPlane,
-    http, install, reviews,
+    reviews,
+    stack::{control_plane::ControlPlane, http, install},
     table::Table,
 };
 

@@ -5,17 +5,8 @@
 //! are printed, never asserted. `cargo bench --bench webhook -- reviews users connections fleet` runs some parts only.
 #![allow(missing_docs, dead_code, reason = "nobody depends on a bench, and it uses a part of the tests' modules")]
 
-// The end-to-end tests' control plane, and what it stands on.
-#[path = "../../tests/e2e/certificates.rs"]
-mod certificates;
-#[path = "../../tests/e2e/control_plane.rs"]
-mod control_plane;
-#[path = "../../tests/e2e/http.rs"]
-mod http;
-#[path = "../../tests/e2e/install.rs"]
-mod install;
-#[path = "../../tests/e2e/process.rs"]
-mod process;
+#[path = "../../tests/stack/mod.rs"]
+mod stack;
 
 mod baseline;
 mod client;
@@ -24,6 +15,7 @@ mod parts;
 mod reviews;
 mod table;
 
+use stack::process;
 use table::Table;
 
 /// Keeps the processors from idling. On virtual machines it takes longer to wake an idle one than to answer a review, and

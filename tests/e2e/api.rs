@@ -11,8 +11,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    control_plane::ControlPlane,
     scenario::{Object, RunningObject},
+    stack::control_plane::ControlPlane,
 };
 
 /// Requests under way at once.

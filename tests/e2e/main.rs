@@ -9,15 +9,10 @@
 #![allow(missing_docs, reason = "nobody depends on a test")]
 
 mod api;
-mod certificates;
-mod control_plane;
-mod gate;
-mod http;
-mod install;
-mod process;
 mod run;
 mod scenario;
-mod webhook;
+#[path = "../stack/mod.rs"]
+mod stack;
 
 use std::{
     fs,
@@ -34,11 +29,13 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::json;
 
 use crate::{
-    control_plane::ControlPlane,
-    gate::Gate,
-    install::{Replica, Role},
     scenario::{Object, Scenario},
-    webhook::{Webhook, size},
+    stack::{
+        control_plane::ControlPlane,
+        gate::Gate,
+        install::{self, Replica, Role},
+        webhook::{self, Webhook, size},
+    },
 };
 
 /// What all scenarios share. Its processes end with it, the API server last.

@@ -14,9 +14,11 @@ use serde_json::Value;
 
 use crate::{
     World, api,
-    gate::Gate,
     scenario::{ApiServerEvent, Scenario, Step, WebhookEvent},
-    webhook::{VerdictLine, size, verdicts},
+    stack::{
+        gate::Gate,
+        webhook::{VerdictLine, size, verdicts},
+    },
 };
 
 /// How long a denial's message may be.

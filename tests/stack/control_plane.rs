@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 
-use crate::{certificates, http, process::Process};
+use super::{certificates, http, process::Process};
 
 /// Who the tests are: cluster-admin.
 const ADMIN: &str = "admin-of-the-tests";
@@ -34,8 +34,21 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Builds what is not built yet, starts it, and installs the CRDs.
+    /// Builds what is not built yet, starts it, and installs the CRDs that the webhook reads.
     pub fn start(directory: &Path) -> Result<Self> {
+        let control_plane = Self::without_crds(directory)?;
+        let crds = control_plane.programs.join("crds.yaml");
+        control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
+        let core = ["clusters", "clusterclasses", "machinedeployments", "machinepools"];
+        let mut kinds = core.map(|kind| format!("cluster.x-k8s.io/v1beta2/{kind}")).to_vec();
+        kinds.push("controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes".to_owned());
+        kinds.push("clusterctl.cluster.x-k8s.io/v1alpha3/providers".to_owned());
+        control_plane.wait_until_served(&kinds)?;
+        Ok(control_plane)
+    }
+
+    /// Builds what is not built yet, and starts it.
+    pub fn without_crds(directory: &Path) -> Result<Self> {
         let programs = programs()?;
         certificates::write(directory)?;
         fs::write(
@@ -49,31 +62,27 @@ impl ControlPlane {
         let [etcd_port, peer_port, port] = free_ports()?;
         let etcd = start_etcd(&programs, directory, etcd_port, peer_port)?;
         let api_server = start_api_server(&programs, directory, etcd_port, port)?;
-        let control_plane = Self {
+        Ok(Self {
             programs,
             directory: directory.to_owned(),
             port,
             etcd_port,
             api_server: Mutex::new(api_server),
             _etcd: etcd,
-        };
-        let crds = control_plane.programs.join("crds.yaml");
-        control_plane.kubectl(&["create", "-f", &crds.display().to_string()])?;
-        // `kubectl wait` stumbles over a definition that has no conditions yet.
-        let core = ["clusters", "clusterclasses", "machinedeployments", "machinepools"];
-        let core = core.map(|kind| format!("cluster.x-k8s.io/v1beta2/{kind}"));
-        let providers = "clusterctl.cluster.x-k8s.io/v1alpha3/providers".to_owned();
-        for kind in
-            core.into_iter().chain(["controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes".to_owned(), providers])
-        {
-            let served = || control_plane.kubectl(&["get", "--raw", &format!("/apis/{kind}")]);
+        })
+    }
+
+    /// Waits until all of `kinds` ("group/version/plural") are served. `kubectl wait` stumbles over a definition that has
+    /// no conditions yet.
+    pub fn wait_until_served(&self, kinds: &[String]) -> Result<()> {
+        for kind in kinds {
             let start = Instant::now();
-            while let Err(error) = served() {
+            while let Err(error) = self.kubectl(&["get", "--raw", &format!("/apis/{kind}")]) {
                 ensure!(start.elapsed() < Duration::from_secs(30), "{kind} are not served after 30 s: {error:#}");
                 thread::sleep(Duration::from_millis(50));
             }
         }
-        Ok(control_plane)
+        Ok(())
     }
 
     /// Kills the API server and starts it again on the same port, so that every watch is cut.

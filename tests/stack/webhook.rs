@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{control_plane::ControlPlane, http, process::Process};
+use super::{control_plane::ControlPlane, http, process::Process};
 
 /// A replica, running or killed.
 pub struct Webhook {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::control_plane::ControlPlane;
+use super::control_plane::ControlPlane;
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/webhook-config");
 
