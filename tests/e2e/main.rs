@@ -64,7 +64,7 @@ fn run_all() -> Result<ExitCode> {
         let trials = scenarios.iter().map(|(theme, scenario)| Trial::test(trial_name(theme, scenario), || Ok(())));
         return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
     }
-    let directory = directory()?;
+    let directory = stack::directory("e2e")?;
     let chosen = scenarios.iter().enumerate().filter(|(_, (theme, scenario))| {
         !arguments.is_filtered_out(&Trial::test(trial_name(theme, scenario), || Ok(())))
     });
@@ -82,20 +82,6 @@ fn run_all() -> Result<ExitCode> {
         eprintln!("logs: {}", kept.display());
     }
     Ok(conclusion.exit_code())
-}
-
-/// A directory for this run. Those that killed or failed runs left behind are removed.
-fn directory() -> Result<tempfile::TempDir> {
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    for entry in fs::read_dir(all)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let owner = name.strip_prefix("e2e-").and_then(|name| name.split('-').next());
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
-            fs::remove_dir_all(&path)?;
-        }
-    }
-    Ok(tempfile::Builder::new().prefix(&format!("e2e-{}-", std::process::id())).tempdir_in(all)?)
 }
 
 fn trial_name(theme: &str, scenario: &Scenario) -> String {

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use super::{certificates, http, process::Process};
 
@@ -18,6 +19,11 @@ use super::{certificates, http, process::Process};
 const ADMIN: &str = "admin-of-the-tests";
 /// Who the webhook is: the ServiceAccount of webhook-config, with its RBAC and nothing else.
 const GUARD: &str = "service-account-of-the-webhook";
+
+/// Who Cluster API's manager is: its ServiceAccount. Roles are not aggregated here, so it may do everything.
+pub const MANAGER: &str = "service-account-of-the-manager";
+/// A user who may do everything, like the admin, and whom a test may tell from it.
+pub const OTHER_ADMIN: &str = "other-admin-of-the-tests";
 
 /// A running control plane.
 pub struct ControlPlane {
@@ -55,6 +61,8 @@ impl ControlPlane {
             directory.join("tokens.csv"),
             format!(
                 "{ADMIN},admin,admin,system:masters\n\
+                 {OTHER_ADMIN},other-admin,other-admin,system:masters\n\
+                 {MANAGER},system:serviceaccount:capi-system:capi-manager,manager,system:masters\n\
                  {GUARD},system:serviceaccount:capi-version-guard-system:capi-version-guard,guard,\
                  \"system:serviceaccounts,system:serviceaccounts:capi-version-guard-system,system:authenticated\"\n"
             ),
@@ -103,7 +111,8 @@ impl ControlPlane {
         self.kubeconfig(GUARD, "default", port)
     }
 
-    fn kubeconfig(&self, token: &str, namespace: &str, port: u16) -> String {
+    /// The kubeconfig of whom `token` names.
+    pub fn kubeconfig(&self, token: &str, namespace: &str, port: u16) -> String {
         let ca = self.directory.join("ca.crt");
         format!(
             r#"
@@ -115,6 +124,14 @@ users: [{{name: e2e, user: {{token: {token}}}}}]
 contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e, namespace: {namespace}}}}}]
 "#
         )
+    }
+
+    /// Creates `objects` in their order, by way of a file of that name.
+    pub fn create(&self, name: &str, objects: Vec<Value>) -> Result<()> {
+        let file = self.directory.join(format!("{name}.json"));
+        fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string())?;
+        self.kubectl(&["create", "-f", &file.display().to_string()])?;
+        Ok(())
     }
 
     /// Runs kubectl for the harness itself; fails with what it printed.
@@ -140,8 +157,8 @@ contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e, namespace: {namespac
     }
 }
 
-/// The directory of etcd, kube-apiserver, kubectl and crds.yaml, which a first call builds.
-fn programs() -> Result<PathBuf> {
+/// The directory of etcd, kube-apiserver, kubectl and crds.yaml, which a first call builds. This needs the network.
+pub fn programs() -> Result<PathBuf> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/controlplane/build.sh");
     let output = Command::new(script)
         .stderr(std::process::Stdio::inherit())
@@ -199,7 +216,7 @@ fn start_api_server(programs: &Path, directory: &Path, etcd_port: u16, port: u16
 }
 
 /// Ports that nobody listens on. All are held until all are known, so they differ.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {

@@ -50,6 +50,13 @@ pub enum Role {
     Guard,
     /// The same, but in namespaces with the label `e2e: unsynced` alone.
     Unsynced,
+    /// What webhook-config says, but for a user and in namespaces with a label.
+    GuardExcept {
+        /// Who is not asked about.
+        user: &'static str,
+        /// The label of the namespaces that are left alone.
+        label: &'static str,
+    },
     /// Everything that the rules match: without the conditions. It never decides.
     Shadow,
 }
@@ -65,6 +72,15 @@ impl Replica {
             webhook["clientConfig"] = json!({"url": url, "caBundle": ca});
             match self.role {
                 Role::Guard => {}
+                Role::GuardExcept { user, label } => {
+                    webhook["namespaceSelector"] =
+                        json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
+                    let others = json!({
+                        "name": "not-the-exempt-user",
+                        "expression": format!("request.userInfo.username != '{user}'"),
+                    });
+                    webhook["matchConditions"].as_array_mut().context("a webhook without conditions")?.push(others);
+                }
                 Role::Unsynced => webhook["namespaceSelector"] = json!({"matchLabels": {"e2e": "unsynced"}}),
                 Role::Shadow => {
                     webhook["failurePolicy"] = json!("Ignore");
@@ -74,7 +90,7 @@ impl Replica {
             }
         }
         let suffix = match self.role {
-            Role::Guard => return Ok(configuration),
+            Role::Guard | Role::GuardExcept { .. } => return Ok(configuration),
             Role::Unsynced => "unsynced",
             Role::Shadow => "shadow",
         };

@@ -70,6 +70,11 @@ impl Process {
         }
     }
 
+    /// The id of its process: `setpriv` has become the program.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it, as a crash would, and waits until it is gone.
     pub fn kill(&mut self) {
         // It may have ended by itself.
