@@ -29,7 +29,8 @@ fn connect(port: u16) -> Result<TcpStream> {
 }
 
 fn exchange(mut stream: impl Read + Write, path: &str, headers: &str) -> Result<(u16, String)> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
+    // HTTP/1.0: a newer answer may come in chunks, whose borders cut lines.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
