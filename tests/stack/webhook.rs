@@ -31,6 +31,7 @@ pub struct VerdictLine {
     pub operation: String,
     pub namespace: String,
     pub basis: String,
+    pub microseconds: u64,
 }
 
 impl Webhook {
