@@ -17,7 +17,10 @@ use openssl::{
     },
 };
 
-/// Writes `ca.crt`, `tls.crt` and `tls.key` (for localhost and 127.0.0.1), and `sa.key` and `sa.pub` for the API
+/// The Service by which a test is called.
+pub const SERVICE: &str = "recorder.external-name.svc";
+
+/// Writes `ca.crt`, `tls.crt` and `tls.key` (for localhost, 127.0.0.1 and [`SERVICE`]), and `sa.key` and `sa.pub` for the API
 /// server's tokens, into `directory`.
 pub fn write(directory: &Path) -> Result<()> {
     let ca_key = key()?;
@@ -30,8 +33,9 @@ pub fn write(directory: &Path) -> Result<()> {
     let leaf_key = key()?;
     let mut leaf = builder("localhost", &leaf_key)?;
     leaf.set_issuer_name(ca.subject_name())?;
-    let names =
-        SubjectAlternativeName::new().dns("localhost").ip("127.0.0.1").build(&leaf.x509v3_context(Some(&ca), None))?;
+    let mut names = SubjectAlternativeName::new();
+    names.dns("localhost").ip("127.0.0.1").dns(SERVICE);
+    let names = names.build(&leaf.x509v3_context(Some(&ca), None))?;
     leaf.append_extension(names)?;
     leaf.sign(&ca_key, MessageDigest::sha256())?;
 
