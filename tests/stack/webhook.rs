@@ -28,6 +28,10 @@ pub struct VerdictLine {
     pub resource: String,
     pub operation: String,
     pub namespace: String,
+    pub name: String,
+    pub allowed: bool,
+    /// Those that spoke, with commas.
+    pub rules: String,
     pub basis: String,
 }
 

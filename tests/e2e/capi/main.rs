@@ -5,8 +5,10 @@
 #![allow(missing_docs, reason = "nobody depends on a test")]
 
 mod chain;
+mod history;
 #[path = "../../stack/mod.rs"]
 mod stack;
+mod story;
 mod system;
 
 use std::{process::ExitCode, sync::Arc};
@@ -15,9 +17,14 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{
-    stack::directory,
+    stack::{
+        directory,
+        install::{self, Replica, Role},
+        webhook::Webhook,
+    },
+    story::WITNESSED,
     system::{
-        System,
+        EXEMPT, System,
         extension::Extension,
         manager::{self, Options, Release},
         network,
@@ -26,6 +33,8 @@ use crate::{
 
 /// What all tests share.
 struct World {
+    /// A second replica of this project's webhook, which is asked about every write.
+    witness: Webhook,
     system: System,
     extension: Extension,
 }
@@ -59,7 +68,11 @@ fn run_all() -> Result<ExitCode> {
     let directory = directory("capi")?;
     let system = System::start(directory.path(), &release, Options { runtime_sdk: true }, None)?;
     let extension = Extension::start(&system.control_plane)?;
-    let world = Arc::new(World { system, extension });
+    let mut witness = Webhook::new("witness", &system.control_plane, None)?;
+    witness.start(&system.control_plane)?;
+    let role = Role::Witness { user: EXEMPT, label: WITNESSED };
+    install::webhook_configurations(&system.control_plane, &[Replica { port: witness.port, role }])?;
+    let world = Arc::new(World { witness, system, extension });
     let trials = TESTS.iter().map(|(name, test)| {
         let world = Arc::clone(&world);
         Trial::test(*name, move || test(&world).map_err(|error| Failed::from(format!("{error:#}"))))

@@ -1,0 +1,321 @@
+//! What the tests are told with: a namespace, kubectl in it, Clusters and classes, and what became of them.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    World,
+    history::{self, History, versions},
+    stack::webhook::verdicts,
+    system::{
+        System, UNGUARDED,
+        api::{class_path, cluster_path},
+        definitions,
+        observe::{Observer, Outcome, Patience},
+        providers::Behavior,
+    },
+};
+
+/// In namespaces with this label the witness is asked about every write.
+pub const WITNESSED: &str = "guard-of-the-tests/witnessed";
+
+const STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+const PENDING: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+/// How long anything may take. On an idle machine nothing takes more than a few seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A namespace in which something happens.
+pub struct Story<'a> {
+    pub world: &'a World,
+    pub system: &'a System,
+    pub namespace: String,
+    pub history: History,
+    /// Where kubectl runs.
+    directory: PathBuf,
+}
+
+impl<'a> Story<'a> {
+    /// A namespace with the templates of a class. This project's webhook guards it, and the witness sees every write.
+    pub fn guarded(world: &'a World, namespace: &str) -> Result<Self> {
+        Self::begin(world, namespace, json!({WITNESSED: ""}))
+    }
+
+    /// The same without this project's webhook.
+    pub fn unguarded(world: &'a World, namespace: &str) -> Result<Self> {
+        Self::begin(world, namespace, json!({UNGUARDED: ""}))
+    }
+
+    fn begin(world: &'a World, namespace: &str, labels: Value) -> Result<Self> {
+        let system = &world.system;
+        let directory = system.control_plane.directory.join(namespace);
+        fs::create_dir(&directory)?;
+        fs::write(directory.join("kubeconfig"), system.control_plane.admin_kubeconfig(namespace))?;
+        let story = Self {
+            world,
+            system,
+            namespace: namespace.to_owned(),
+            history: History::begin(system, namespace),
+            directory,
+        };
+        system.handle.block_on(system.namespace_with(namespace, labels))?;
+        for template in definitions::templates(namespace, "simulated") {
+            story.create(&template)?;
+        }
+        Ok(story)
+    }
+
+    /// A class of simulated templates, with a class of workers.
+    pub fn class(&self, name: &str, versions: &[&str]) -> Value {
+        class(&self.namespace, name, versions)
+    }
+
+    /// A Cluster of the class `quick`, with a set of so many workers if a number is given.
+    pub fn cluster(&self, name: &str, version: &str, workers: Option<u32>) -> Value {
+        cluster(&self.namespace, name, "quick", version, workers)
+    }
+
+    /// Creates an object.
+    pub fn create(&self, object: &Value) -> Result<Value> {
+        let created = self.system.handle.block_on(self.system.api.create(object))?.object();
+        created.with_context(|| format!("failed to create {} {}", object["kind"], object["metadata"]["name"]))
+    }
+
+    /// Changes a Cluster.
+    pub fn change(&self, cluster: &str, change: &Value) -> Result<Value> {
+        self.system.handle.block_on(self.system.api.merge(&cluster_path(&self.namespace, cluster), change))?.object()
+    }
+
+    /// Changes a Cluster or a class as the user for whom this project's webhook is not called.
+    pub fn change_unguarded(&self, path: &str, change: &Value) -> Result<Value> {
+        self.system.handle.block_on(self.system.unguarded.merge(path, change))?.object()
+    }
+
+    /// The path of a Cluster.
+    pub fn cluster_path(&self, name: &str) -> String {
+        cluster_path(&self.namespace, name)
+    }
+
+    /// The path of a class.
+    pub fn class_path(&self, name: &str) -> String {
+        class_path(&self.namespace, name)
+    }
+
+    /// What is stored of a Cluster now.
+    pub fn stored(&self, cluster: &str) -> Result<Value> {
+        self.system.handle.block_on(history::stored(self.system, &self.cluster_path(cluster)))
+    }
+
+    /// From now on the control plane of a Cluster goes to none of these versions; one of its machines alone runs them.
+    pub fn hold(&self, cluster: &str, versions: &[&str]) -> Result<()> {
+        let held = versions.iter().map(ToString::to_string).collect();
+        let behavior = Behavior { held, partly: true, ..Behavior::default() };
+        self.system.handle.block_on(self.system.providers.behave(&self.namespace, cluster, behavior))
+    }
+
+    /// Runs a command with kubectl at hand, and compares all that it prints. `{ns}` is the namespace.
+    pub fn says(&self, command: &str, expected: &str) -> Result<()> {
+        let fill = |text: &str| text.replace("{ns}", &self.namespace);
+        let said = self.run(&fill(command))?;
+        let (said, expected) = (said.trim_end(), fill(expected));
+        let expected = expected.trim_end();
+        ensure!(said == expected, "{command}\nshould say:\n{expected}\nbut says:\n{said}");
+        Ok(())
+    }
+
+    /// Runs a command with kubectl at hand: what it prints, on standard output and then on standard error.
+    pub fn run(&self, command: &str) -> Result<String> {
+        let programs = &self.system.control_plane.programs;
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(&self.directory)
+            .env("PATH", format!("{}:{path}", programs.display()))
+            .env("HOME", &self.system.control_plane.directory)
+            .env("KUBECONFIG", self.directory.join("kubeconfig"))
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("failed to run {command}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    }
+
+    /// Writes a manifest for kubectl.
+    pub fn file(&self, name: &str, object: &Value) -> Result<()> {
+        fs::write(self.directory.join(name), object.to_string()).context("failed to write a manifest")
+    }
+
+    /// Waits until `found` finds something.
+    pub fn wait<T>(&self, what: &str, found: impl Fn(&Observer) -> Option<T>) -> Result<T> {
+        let found = self.system.handle.block_on(self.system.observer.wait_for(LIMIT, found));
+        found.with_context(|| format!("{}: waited in vain until {what}", self.namespace))
+    }
+
+    /// Waits until a Cluster stands like that, as [`standing`] tells it.
+    pub fn stands(&self, cluster: &str, expected: &str) -> Result<()> {
+        let now = |observer: &Observer| {
+            observer.object("Cluster", &self.namespace, cluster).map(|cluster| standing(&cluster)).unwrap_or_default()
+        };
+        let stands = self.wait("a Cluster stands", |observer| (now(observer) == expected).then_some(()));
+        stands.with_context(|| format!("it should stand\n{expected}\nbut stands\n{}", now(&self.system.observer)))
+    }
+
+    /// Waits until a Cluster has settled at its target.
+    pub fn settled(&self, cluster: &str) -> Result<()> {
+        let outcome = self.outcome(cluster)?;
+        ensure!(outcome == Outcome::Settled, "{}/{cluster} has not settled: {outcome:?}", self.namespace);
+        let stored = self.stored(cluster)?;
+        self.system.handle.block_on(self.history.catch_up(&stored))
+    }
+
+    /// What becomes of a Cluster that is left alone.
+    pub fn outcome(&self, cluster: &str) -> Result<Outcome> {
+        let observer = &self.system.observer;
+        let path = self.cluster_path(cluster);
+        self.system.handle.block_on(async {
+            // What was just written may not have been seen yet.
+            if let Some(stored) = self.system.api.get(&path).await? {
+                observer.saw(&stored).await?;
+            }
+            observer.settle(&self.namespace, cluster, Patience::default(), async || Ok(())).await
+        })
+    }
+
+    /// Waits until a Cluster is gone.
+    pub fn gone(&self, cluster: &str) -> Result<()> {
+        let gone = |observer: &Observer| observer.object("Cluster", &self.namespace, cluster).is_none().then_some(());
+        self.wait("it is gone", gone)
+    }
+
+    /// What the extension was asked, a line each.
+    pub fn hooks(&self) -> Vec<String> {
+        let calls = self.world.extension.calls(&self.namespace);
+        calls.iter().map(|call| format!("{} {}", call.hook, call.versions).trim_end().to_owned()).collect()
+    }
+
+    /// The verdicts of this project's webhook, installed as webhook-config says.
+    pub fn verdicts(&self) -> Result<Vec<String>> {
+        self.verdicts_in(&self.system.webhook.log())
+    }
+
+    /// The verdicts of the witness.
+    pub fn witnessed(&self) -> Result<Vec<String>> {
+        self.verdicts_in(&self.world.witness.log())
+    }
+
+    /// The witness was asked about every write that changed a Cluster, and neither it nor the webhook denied one.
+    pub fn nothing_was_denied(&self) -> Result<()> {
+        let witnessed = self.witnessed()?;
+        let denied = |verdicts: &[String]| {
+            verdicts.iter().filter(|verdict| verdict.contains("denied")).cloned().collect::<Vec<_>>()
+        };
+        let denied: Vec<_> = [denied(&witnessed), denied(&self.verdicts()?)].concat();
+        ensure!(denied.is_empty(), "these were denied: {denied:#?}");
+        let asked = witnessed.iter().filter(|verdict| verdict.contains(" Cluster ")).count();
+        let writes = self.history.writes();
+        ensure!(
+            writes > 0 && asked >= writes,
+            "{writes} writes changed Clusters, and the witness was asked {asked} times"
+        );
+        Ok(())
+    }
+
+    fn verdicts_in(&self, log: &std::path::Path) -> Result<Vec<String>> {
+        let verdicts = verdicts(log, 0, std::slice::from_ref(&self.namespace))?;
+        let tell = |allowed, rules: &str| match (allowed, rules) {
+            (true, "") => "allowed".to_owned(),
+            (true, rules) => format!("allowed with {rules}"),
+            (false, rules) => format!("denied by {rules}"),
+        };
+        let lines = verdicts.iter().map(|line| {
+            let kind = if line.resource == "clusters" { "Cluster" } else { "ClusterClass" };
+            format!("{} {kind} {}: {}", line.operation, line.name, tell(line.allowed, &line.rules))
+        });
+        Ok(lines.collect())
+    }
+}
+
+/// A class of simulated templates, with a class of workers. Without versions it has no list.
+pub fn class(namespace: &str, name: &str, versions: &[&str]) -> Value {
+    let of = |group: &str, kind: &str| {
+        let api_version = format!("{group}.cluster.x-k8s.io/v1");
+        json!({"templateRef": {"apiVersion": api_version, "kind": kind, "name": "simulated"}})
+    };
+    let mut class = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {
+            "infrastructure": of("infrastructure", "SimulatedClusterTemplate"),
+            "controlPlane": of("controlplane", "SimulatedControlPlaneTemplate"),
+            "workers": {"machineDeployments": [{
+                "class": "default",
+                "bootstrap": of("bootstrap", "SimulatedConfigTemplate"),
+                "infrastructure": of("infrastructure", "SimulatedMachineTemplate"),
+            }]},
+        },
+    });
+    if !versions.is_empty() {
+        class["spec"]["kubernetesVersions"] = json!(versions);
+    }
+    class
+}
+
+/// A Cluster of a class, with a set of so many workers if a number is given.
+pub fn cluster(namespace: &str, name: &str, class: &str, version: &str, workers: Option<u32>) -> Value {
+    let mut cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"topology": {"classRef": {"name": class}, "version": version}},
+    });
+    if let Some(replicas) = workers {
+        cluster["spec"]["topology"]["workers"] =
+            json!({"machineDeployments": [{"class": "default", "name": "md", "replicas": replicas}]});
+    }
+    cluster
+}
+
+/// How far a Cluster is, as it says itself in its annotations and its status.
+pub fn standing(cluster: &Value) -> String {
+    let status = |pointer: &str| versions(cluster.pointer(pointer));
+    format!(
+        "step {}; control plane: {}, plan {}; workers: {}, plan {}; pending {}",
+        step(cluster),
+        status("/status/controlPlane/versions"),
+        status("/status/controlPlane/upgradePlan"),
+        status("/status/workers/versions"),
+        status("/status/workers/upgradePlan"),
+        pending(cluster)
+    )
+}
+
+/// The version that its control plane is sent to.
+pub fn step(cluster: &Value) -> &str {
+    cluster["metadata"]["annotations"][STEP].as_str().unwrap_or("none")
+}
+
+/// The hooks that a Cluster says are still to be called.
+pub fn pending(cluster: &Value) -> String {
+    cluster["metadata"]["annotations"][PENDING].as_str().unwrap_or("none").replace(',', " ")
+}
+
+/// The text of a JSON value; nothing if it is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Compares lines; says both if they differ.
+pub fn same(what: &str, said: &[String], expected: &[&str]) -> Result<()> {
+    ensure!(
+        said.iter().map(String::as_str).eq(expected.iter().copied()),
+        "{what} should be:\n{}\nbut are:\n{}",
+        expected.join("\n"),
+        said.join("\n")
+    );
+    Ok(())
+}
