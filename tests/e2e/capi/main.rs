@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "nobody depends on a test")]
 
 mod chain;
+mod clients;
 mod history;
 #[path = "../../stack/mod.rs"]
 mod stack;
@@ -44,6 +45,7 @@ type Test = (&'static str, fn(&World) -> Result<()>);
 const TESTS: &[Test] = &[
     ("a Cluster climbs from v1.30 to v1.33 hop by hop", chain::three_hops),
     ("workers step when the skew needs it, from v1.30 to v1.35", chain::five_hops_with_workers),
+    ("clients of v1beta1 and v1beta2 get the same verdicts in the same words", clients::same_verdicts),
 ];
 
 fn main() -> ExitCode {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use capi_version_guard::rules::RULES;
 use serde_json::{Value, json};
 
 use crate::{
@@ -119,12 +120,10 @@ impl<'a> Story<'a> {
         self.system.handle.block_on(self.system.providers.behave(&self.namespace, cluster, behavior))
     }
 
-    /// Runs a command with kubectl at hand, and compares all that it prints. `{ns}` is the namespace.
+    /// Runs a command with kubectl at hand, and compares all that it prints, [`in_short`]. `{ns}` is the namespace.
     pub fn says(&self, command: &str, expected: &str) -> Result<()> {
         let fill = |text: &str| text.replace("{ns}", &self.namespace);
-        let said = self.run(&fill(command))?;
-        let (said, expected) = (said.trim_end(), fill(expected));
-        let expected = expected.trim_end();
+        let (said, expected) = (in_short(&self.run(&fill(command))?), fill(expected));
         ensure!(said == expected, "{command}\nshould say:\n{expected}\nbut says:\n{said}");
         Ok(())
     }
@@ -166,6 +165,15 @@ impl<'a> Story<'a> {
         stands.with_context(|| format!("it should stand\n{expected}\nbut stands\n{}", now(&self.system.observer)))
     }
 
+    /// Waits until the control plane of a Cluster is sent to a version.
+    pub fn reaches(&self, cluster: &str, version: &str) -> Result<()> {
+        let reaches = |observer: &Observer| {
+            let (control_plane, _) = observer.parts(&self.namespace, cluster);
+            (control_plane?["spec"]["version"] == version).then_some(())
+        };
+        self.wait(&format!("the control plane of {cluster} is sent to {version}"), reaches)
+    }
+
     /// Waits until a Cluster has settled at its target.
     pub fn settled(&self, cluster: &str) -> Result<()> {
         let outcome = self.outcome(cluster)?;
@@ -199,9 +207,12 @@ impl<'a> Story<'a> {
         calls.iter().map(|call| format!("{} {}", call.hook, call.versions).trim_end().to_owned()).collect()
     }
 
-    /// The verdicts of this project's webhook, installed as webhook-config says.
+    /// The verdicts of this project's webhook, installed as webhook-config says. What is repeated is told once: when a patch
+    /// meets a controller's write, the API server tries it again by itself, and asks again.
     pub fn verdicts(&self) -> Result<Vec<String>> {
-        self.verdicts_in(&self.system.webhook.log())
+        let mut verdicts = self.verdicts_in(&self.system.webhook.log())?;
+        verdicts.dedup();
+        Ok(verdicts)
     }
 
     /// The verdicts of the witness.
@@ -302,6 +313,19 @@ pub fn step(cluster: &Value) -> &str {
 /// The hooks that a Cluster says are still to be called.
 pub fn pending(cluster: &Value) -> String {
     cluster["metadata"]["annotations"][PENDING].as_str().unwrap_or("none").replace(',', " ")
+}
+
+/// What kubectl printed, with this project's words as they are, and Cluster API's in short.
+pub fn in_short(said: &str) -> String {
+    let is_ours = |line: &str| RULES.iter().any(|rule| line.ends_with(&format!("({})", rule.name)));
+    let lines = said.lines().map(|line| match line {
+        warning if warning.starts_with("Warning: ") && !is_ours(warning) => "(Cluster API warns)",
+        // A denial of this project's webhook is never "invalid".
+        refusal if refusal.contains(r#"admission webhook "validation."#) => "(Cluster API refuses)",
+        refusal if refusal.starts_with("The Cluster ") && refusal.contains(" is invalid: ") => "(Cluster API refuses)",
+        line => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text of a JSON value; nothing if it is none.
