@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures::StreamExt;
 use kube::{
     api::{ApiResource, DynamicObject},
@@ -131,9 +131,4 @@ pub fn versions(list: Option<&Value>) -> String {
     let versions: Vec<_> =
         list.and_then(Value::as_array).into_iter().flatten().map(|entry| text(&entry["version"])).collect();
     if versions.is_empty() { "none".to_owned() } else { versions.join(" ") }
-}
-
-/// The Cluster that is stored now.
-pub async fn stored(system: &System, path: &str) -> Result<Value> {
-    system.api.get(path).await?.with_context(|| format!("{path} is gone"))
 }

@@ -6,7 +6,10 @@
 
 mod chain;
 mod clients;
+mod deletion;
+mod gitops;
 mod history;
+mod restore;
 #[path = "../../stack/mod.rs"]
 mod stack;
 mod story;
@@ -46,6 +49,15 @@ const TESTS: &[Test] = &[
     ("a Cluster climbs from v1.30 to v1.33 hop by hop", chain::three_hops),
     ("workers step when the skew needs it, from v1.30 to v1.35", chain::five_hops_with_workers),
     ("clients of v1beta1 and v1beta2 get the same verdicts in the same words", clients::same_verdicts),
+    ("a settled Cluster moves elsewhere", restore::settled_cluster_moves),
+    ("a Cluster moves elsewhere in the middle of a chain", restore::cluster_moves_in_the_middle_of_a_chain),
+    ("a backup is restored with the Clusters before their classes", restore::clusters_before_classes),
+    ("the same backup without the webhook locks its Cluster", restore::clusters_before_classes_unguarded),
+    ("manifests are applied again to a settled Cluster", gitops::settled),
+    ("manifests are applied again to a Cluster in the middle of a chain", gitops::in_the_middle_of_a_chain),
+    ("manifests are applied again to a Cluster in a trap", gitops::trapped),
+    ("manifests are applied again to a Cluster outside of its class's list", gitops::unlisted),
+    ("Clusters are deleted in every state, with the webhook as without it", deletion::every_state),
 ];
 
 fn main() -> ExitCode {

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::{
     World,
-    history::{self, History, versions},
-    stack::webhook::verdicts,
+    history::{History, versions},
+    stack::{control_plane::OTHER_ADMIN, webhook::verdicts},
     system::{
         System, UNGUARDED,
-        api::{class_path, cluster_path},
+        api::{Api, class_path, cluster_path},
         definitions,
-        observe::{Observer, Outcome, Patience},
+        observe::{Observer, Standing, topology_reconciled},
         providers::Behavior,
     },
 };
@@ -30,7 +30,7 @@ pub const WITNESSED: &str = "guard-of-the-tests/witnessed";
 const STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 const PENDING: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 /// How long anything may take. On an idle machine nothing takes more than a few seconds.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A namespace in which something happens.
 pub struct Story<'a> {
@@ -45,19 +45,27 @@ pub struct Story<'a> {
 impl<'a> Story<'a> {
     /// A namespace with the templates of a class. This project's webhook guards it, and the witness sees every write.
     pub fn guarded(world: &'a World, namespace: &str) -> Result<Self> {
-        Self::begin(world, namespace, json!({WITNESSED: ""}))
+        Self::begin(world, namespace, json!({WITNESSED: ""}), &definitions::templates(namespace, "simulated"))
     }
 
     /// The same without this project's webhook.
     pub fn unguarded(world: &'a World, namespace: &str) -> Result<Self> {
-        Self::begin(world, namespace, json!({UNGUARDED: ""}))
+        Self::begin(world, namespace, json!({UNGUARDED: ""}), &definitions::templates(namespace, "simulated"))
     }
 
-    fn begin(world: &'a World, namespace: &str, labels: Value) -> Result<Self> {
+    /// A guarded namespace with nothing in it.
+    pub fn guarded_and_empty(world: &'a World, namespace: &str) -> Result<Self> {
+        Self::begin(world, namespace, json!({WITNESSED: ""}), &[])
+    }
+
+    fn begin(world: &'a World, namespace: &str, labels: Value, given: &[Value]) -> Result<Self> {
         let system = &world.system;
         let directory = system.control_plane.directory.join(namespace);
         fs::create_dir(&directory)?;
-        fs::write(directory.join("kubeconfig"), system.control_plane.admin_kubeconfig(namespace))?;
+        let control_plane = &system.control_plane;
+        fs::write(directory.join("kubeconfig"), control_plane.admin_kubeconfig(namespace))?;
+        let exempt = control_plane.kubeconfig(OTHER_ADMIN, namespace, control_plane.port);
+        fs::write(directory.join("exempt"), exempt)?;
         let story = Self {
             world,
             system,
@@ -66,8 +74,8 @@ impl<'a> Story<'a> {
             directory,
         };
         system.handle.block_on(system.namespace_with(namespace, labels))?;
-        for template in definitions::templates(namespace, "simulated") {
-            story.create(&template)?;
+        for object in given {
+            story.create(object)?;
         }
         Ok(story)
     }
@@ -90,12 +98,28 @@ impl<'a> Story<'a> {
 
     /// Changes a Cluster.
     pub fn change(&self, cluster: &str, change: &Value) -> Result<Value> {
-        self.system.handle.block_on(self.system.api.merge(&cluster_path(&self.namespace, cluster), change))?.object()
+        self.merge(&self.cluster_path(cluster), change)
     }
 
-    /// Changes a Cluster or a class as the user for whom this project's webhook is not called.
-    pub fn change_unguarded(&self, path: &str, change: &Value) -> Result<Value> {
-        self.system.handle.block_on(self.system.unguarded.merge(path, change))?.object()
+    /// Changes the object at a path.
+    pub fn merge(&self, path: &str, change: &Value) -> Result<Value> {
+        self.system.handle.block_on(self.system.api.merge(path, change))?.object()
+    }
+
+    /// Reads what is at a path.
+    pub fn read(&self, path: &str) -> Result<Option<Value>> {
+        self.system.handle.block_on(self.system.api.get(path))
+    }
+
+    /// Does as the user for whom this project's webhook is not called: what it could not, it prevents.
+    pub fn unguarded_api(&self) -> &Api {
+        &self.system.unguarded
+    }
+
+    /// Deletes a Cluster, which is always admitted.
+    pub fn delete(&self, cluster: &str) -> Result<()> {
+        let deleted = self.system.handle.block_on(self.system.api.delete(&self.cluster_path(cluster)))?;
+        deleted.object().map(drop).context("a Cluster cannot be deleted")
     }
 
     /// The path of a Cluster.
@@ -110,7 +134,7 @@ impl<'a> Story<'a> {
 
     /// What is stored of a Cluster now.
     pub fn stored(&self, cluster: &str) -> Result<Value> {
-        self.system.handle.block_on(history::stored(self.system, &self.cluster_path(cluster)))
+        self.read(&self.cluster_path(cluster))?.with_context(|| format!("{}/{cluster} is gone", self.namespace))
     }
 
     /// From now on the control plane of a Cluster goes to none of these versions; one of its machines alone runs them.
@@ -120,11 +144,21 @@ impl<'a> Story<'a> {
         self.system.handle.block_on(self.system.providers.behave(&self.namespace, cluster, behavior))
     }
 
-    /// Runs a command with kubectl at hand, and compares all that it prints, [`in_short`]. `{ns}` is the namespace.
+    /// Runs a command with kubectl at hand (`--kubeconfig exempt` is the user for whom this project's webhook is not called), and compares all that it prints, [`in_short`]. `{ns}` is the namespace.
     pub fn says(&self, command: &str, expected: &str) -> Result<()> {
         let fill = |text: &str| text.replace("{ns}", &self.namespace);
         let (said, expected) = (in_short(&self.run(&fill(command))?), fill(expected));
         ensure!(said == expected, "{command}\nshould say:\n{expected}\nbut says:\n{said}");
+        Ok(())
+    }
+
+    /// Runs a command that Cluster API's own webhook refuses, whatever it warns of before.
+    pub fn is_refused_by_cluster_api(&self, command: &str) -> Result<()> {
+        let said = in_short(&self.run(command)?);
+        ensure!(
+            said.lines().last() == Some("(Cluster API refuses)"),
+            "{command}\nshould be refused, but says:\n{said}"
+        );
         Ok(())
     }
 
@@ -165,6 +199,15 @@ impl<'a> Story<'a> {
         stands.with_context(|| format!("it should stand\n{expected}\nbut stands\n{}", now(&self.system.observer)))
     }
 
+    /// Waits until the manager says that it cannot reconcile a Cluster's topology.
+    pub fn fails(&self, cluster: &str) -> Result<()> {
+        let fails = |observer: &Observer| {
+            let cluster = observer.object("Cluster", &self.namespace, cluster)?;
+            (topology_reconciled(&cluster)?["reason"] == "ReconcileFailed").then_some(())
+        };
+        self.wait(&format!("the topology of {cluster} fails"), fails)
+    }
+
     /// Waits until the control plane of a Cluster is sent to a version.
     pub fn reaches(&self, cluster: &str, version: &str) -> Result<()> {
         let reaches = |observer: &Observer| {
@@ -176,23 +219,17 @@ impl<'a> Story<'a> {
 
     /// Waits until a Cluster has settled at its target.
     pub fn settled(&self, cluster: &str) -> Result<()> {
-        let outcome = self.outcome(cluster)?;
-        ensure!(outcome == Outcome::Settled, "{}/{cluster} has not settled: {outcome:?}", self.namespace);
+        // What was just written may not have been seen yet.
+        let written = self.stored(cluster)?;
+        self.system.handle.block_on(self.system.observer.saw(&written))?;
+        let standing = |observer: &Observer| observer.standing(&self.namespace, cluster);
+        let settled = |observer: &Observer| (standing(observer) == Standing::Settled).then_some(());
+        self.wait(&format!("{cluster} settles"), settled).with_context(|| {
+            let observer = &self.system.observer;
+            format!("{:?}, {:?}", standing(observer), observer.errors(&self.namespace, cluster).last())
+        })?;
         let stored = self.stored(cluster)?;
         self.system.handle.block_on(self.history.catch_up(&stored))
-    }
-
-    /// What becomes of a Cluster that is left alone.
-    pub fn outcome(&self, cluster: &str) -> Result<Outcome> {
-        let observer = &self.system.observer;
-        let path = self.cluster_path(cluster);
-        self.system.handle.block_on(async {
-            // What was just written may not have been seen yet.
-            if let Some(stored) = self.system.api.get(&path).await? {
-                observer.saw(&stored).await?;
-            }
-            observer.settle(&self.namespace, cluster, Patience::default(), async || Ok(())).await
-        })
     }
 
     /// Waits until a Cluster is gone.
@@ -201,10 +238,17 @@ impl<'a> Story<'a> {
         self.wait("it is gone", gone)
     }
 
-    /// What the extension was asked, a line each.
+    /// What the extension was asked, a line each. Cluster API asks again when its cache does not show yet that a question was
+    /// answered, so only the first of the same questions is told.
     pub fn hooks(&self) -> Vec<String> {
-        let calls = self.world.extension.calls(&self.namespace);
-        calls.iter().map(|call| format!("{} {}", call.hook, call.versions).trim_end().to_owned()).collect()
+        let mut hooks = Vec::new();
+        for call in self.world.extension.calls(&self.namespace) {
+            let hook = format!("{} {}", call.hook, call.versions).trim_end().to_owned();
+            if !hooks.contains(&hook) {
+                hooks.push(hook);
+            }
+        }
+        hooks
     }
 
     /// The verdicts of this project's webhook, installed as webhook-config says. What is repeated is told once: when a patch
@@ -215,26 +259,23 @@ impl<'a> Story<'a> {
         Ok(verdicts)
     }
 
-    /// The verdicts of the witness.
-    pub fn witnessed(&self) -> Result<Vec<String>> {
-        self.verdicts_in(&self.world.witness.log())
+    /// The witness was asked about every write that changed a Cluster, and nothing was denied.
+    pub fn nothing_was_denied(&self) -> Result<()> {
+        let asked = self.none_was_denied()?;
+        let writes = self.history.writes();
+        ensure!(asked >= writes, "{writes} writes changed Clusters, and the witness was asked {asked} times");
+        Ok(())
     }
 
-    /// The witness was asked about every write that changed a Cluster, and neither it nor the webhook denied one.
-    pub fn nothing_was_denied(&self) -> Result<()> {
-        let witnessed = self.witnessed()?;
-        let denied = |verdicts: &[String]| {
-            verdicts.iter().filter(|verdict| verdict.contains("denied")).cloned().collect::<Vec<_>>()
-        };
-        let denied: Vec<_> = [denied(&witnessed), denied(&self.verdicts()?)].concat();
+    /// Neither the webhook nor the witness denied a write. How many of Clusters the witness was asked about.
+    pub fn none_was_denied(&self) -> Result<usize> {
+        let witnessed = self.verdicts_in(&self.world.witness.log())?;
+        let all = [&witnessed[..], &self.verdicts()?].concat();
+        let denied: Vec<_> = all.iter().filter(|verdict| verdict.contains(": denied by ")).collect();
         ensure!(denied.is_empty(), "these were denied: {denied:#?}");
         let asked = witnessed.iter().filter(|verdict| verdict.contains(" Cluster ")).count();
-        let writes = self.history.writes();
-        ensure!(
-            writes > 0 && asked >= writes,
-            "{writes} writes changed Clusters, and the witness was asked {asked} times"
-        );
-        Ok(())
+        ensure!(asked > 0, "the witness was asked about no write of a Cluster");
+        Ok(asked)
     }
 
     fn verdicts_in(&self, log: &std::path::Path) -> Result<Vec<String>> {
@@ -319,10 +360,12 @@ pub fn pending(cluster: &Value) -> String {
 pub fn in_short(said: &str) -> String {
     let is_ours = |line: &str| RULES.iter().any(|rule| line.ends_with(&format!("({})", rule.name)));
     let lines = said.lines().map(|line| match line {
+        // That one is kubectl's own.
+        warning if warning.starts_with("Warning: resource ") => warning,
         warning if warning.starts_with("Warning: ") && !is_ours(warning) => "(Cluster API warns)",
         // A denial of this project's webhook is never "invalid".
         refusal if refusal.contains(r#"admission webhook "validation."#) => "(Cluster API refuses)",
-        refusal if refusal.starts_with("The Cluster ") && refusal.contains(" is invalid: ") => "(Cluster API refuses)",
+        refusal if refusal.starts_with("The Cluster") && refusal.contains(" is invalid: ") => "(Cluster API refuses)",
         line => line,
     });
     lines.collect::<Vec<_>>().join("\n")
