@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity controlplane bench bench-planner mutants cold
+.PHONY: help demo test lint advisories fidelity promise controlplane bench bench-planner mutants cold
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -32,6 +32,10 @@ advisories: ## known vulnerabilities of dependencies; fetches the RustSec databa
 fidelity: ## compare with Cluster API's own functions: CASES=20000 plans per release, PAIRS=20000 admissions, SEED=1
 	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_PAIRS=$(or $(PAIRS),20000) FIDELITY_SEED=$(or $(SEED),1) \
 	  cargo test --test fidelity -- --nocapture
+
+promise: ## random sequences against the real Cluster API: SEQUENCES=200 SEED=1 CAPI=1.14.2; goes on where it stopped
+	PROMISE_SEQUENCES=$(or $(SEQUENCES),200) PROMISE_SEED=$(or $(SEED),1) PROMISE_CAPI=$(or $(CAPI),1.14.2) \
+	  cargo test --test promise -- --nocapture
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh

@@ -16,6 +16,8 @@ pub struct Webhook {
     directory: PathBuf,
     api_server: u16,
     config: Option<PathBuf>,
+    /// More of its flags.
+    pub args: Vec<String>,
     /// The port of the reviews; a replica that is started again has the same one.
     pub port: u16,
     health_port: u16,
@@ -47,7 +49,16 @@ impl Webhook {
             }
             None => None,
         };
-        Ok(Self { name, directory, api_server: control_plane.port, config, port: 0, health_port: 0, process: None })
+        Ok(Self {
+            name,
+            directory,
+            api_server: control_plane.port,
+            config,
+            args: Vec::new(),
+            port: 0,
+            health_port: 0,
+            process: None,
+        })
     }
 
     /// Starts it and waits until it is ready.
@@ -80,6 +91,7 @@ impl Webhook {
         args.push(format!("--tls-cert-file={}", file("tls.crt").display()));
         args.push(format!("--tls-private-key-file={}", file("tls.key").display()));
         args.extend(self.config.as_ref().map(|config| format!("--config={}", config.display())));
+        args.extend(self.args.iter().cloned());
         let log = self.log();
         let before = size(&log);
         let binary = Path::new(env!("CARGO_BIN_EXE_capi-version-guard"));

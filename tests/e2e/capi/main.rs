@@ -80,7 +80,7 @@ fn run_all() -> Result<ExitCode> {
         return network::run_inside();
     }
     let directory = directory("capi")?;
-    let system = System::start(directory.path(), &release, Options { runtime_sdk: true }, None)?;
+    let system = System::start(directory.path(), &release, Options { runtime_sdk: true }, None, Vec::new())?;
     let extension = Extension::start(&system.control_plane)?;
     let mut witness = Webhook::new("witness", &system.control_plane, None)?;
     witness.start(&system.control_plane)?;
