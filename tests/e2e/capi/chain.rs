@@ -97,7 +97,7 @@ pub fn five_hops_with_workers(world: &World) -> Result<()> {
     let story = Story::guarded(world, "five-hops")?;
     let listed = ["v1.30.4", "v1.31.9", "v1.32.4", "v1.33.1", "v1.34.2", "v1.35.0"];
     story.create(&story.class("quick", &listed))?;
-    story.create(&story.cluster("prod", "v1.30.4", Some(2)))?;
+    story.create(&story.cluster("prod", "v1.30.4", Some(1)))?;
     story.settled("prod")?;
 
     let hops = [

@@ -90,7 +90,7 @@ fn settle(story: &Story, workers: Option<u32>) -> Result<()> {
 }
 
 fn in_the_middle_of_a_chain(story: &Story) -> Result<()> {
-    settled_with_workers(story)?;
+    settled(story)?;
     story.hold("prod", &["v1.31.9"])?;
     story.change("prod", &json!({"spec": {"topology": {"version": "v1.32.4"}}}))?;
     story.reaches("prod", "v1.31.9")

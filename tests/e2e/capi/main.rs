@@ -68,7 +68,9 @@ fn main() -> ExitCode {
 }
 
 fn run_all() -> Result<ExitCode> {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // More than there are cores: most of a test's time is waiting for controllers.
+    arguments.test_threads.get_or_insert(6);
     if arguments.list {
         let trials = TESTS.iter().map(|(name, _)| Trial::test(*name, || Ok(())));
         return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());

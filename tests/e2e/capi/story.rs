@@ -18,7 +18,7 @@ use crate::{
     system::{
         System, UNGUARDED,
         api::{Api, class_path, cluster_path},
-        definitions,
+        definitions, fleet,
         observe::{Observer, Standing, topology_reconciled},
         providers::Behavior,
     },
@@ -80,14 +80,15 @@ impl<'a> Story<'a> {
         Ok(story)
     }
 
-    /// A class of simulated templates, with a class of workers.
+    /// A class of simulated templates, with a class of workers. Without versions it has no list.
     pub fn class(&self, name: &str, versions: &[&str]) -> Value {
-        class(&self.namespace, name, versions)
+        let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
+        fleet::class(&self.namespace, name, Some(&versions[..]).filter(|versions| !versions.is_empty()))
     }
 
     /// A Cluster of the class `quick`, with a set of so many workers if a number is given.
     pub fn cluster(&self, name: &str, version: &str, workers: Option<u32>) -> Value {
-        cluster(&self.namespace, name, "quick", version, workers)
+        fleet::cluster(&self.namespace, name, "quick", version, workers)
     }
 
     /// Creates an object.
@@ -111,7 +112,7 @@ impl<'a> Story<'a> {
         self.system.handle.block_on(self.system.api.get(path))
     }
 
-    /// Does as the user for whom this project's webhook is not called: what it could not, it prevents.
+    /// The API as the user for whom this project's webhook is not called: by it comes in what the webhook would deny.
     pub fn unguarded_api(&self) -> &Api {
         &self.system.unguarded
     }
@@ -291,45 +292,6 @@ impl<'a> Story<'a> {
         });
         Ok(lines.collect())
     }
-}
-
-/// A class of simulated templates, with a class of workers. Without versions it has no list.
-pub fn class(namespace: &str, name: &str, versions: &[&str]) -> Value {
-    let of = |group: &str, kind: &str| {
-        let api_version = format!("{group}.cluster.x-k8s.io/v1");
-        json!({"templateRef": {"apiVersion": api_version, "kind": kind, "name": "simulated"}})
-    };
-    let mut class = json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {
-            "infrastructure": of("infrastructure", "SimulatedClusterTemplate"),
-            "controlPlane": of("controlplane", "SimulatedControlPlaneTemplate"),
-            "workers": {"machineDeployments": [{
-                "class": "default",
-                "bootstrap": of("bootstrap", "SimulatedConfigTemplate"),
-                "infrastructure": of("infrastructure", "SimulatedMachineTemplate"),
-            }]},
-        },
-    });
-    if !versions.is_empty() {
-        class["spec"]["kubernetesVersions"] = json!(versions);
-    }
-    class
-}
-
-/// A Cluster of a class, with a set of so many workers if a number is given.
-pub fn cluster(namespace: &str, name: &str, class: &str, version: &str, workers: Option<u32>) -> Value {
-    let mut cluster = json!({
-        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {"topology": {"classRef": {"name": class}, "version": version}},
-    });
-    if let Some(replicas) = workers {
-        cluster["spec"]["topology"]["workers"] =
-            json!({"machineDeployments": [{"class": "default", "name": "md", "replicas": replicas}]});
-    }
-    cluster
 }
 
 /// How far a Cluster is, as it says itself in its annotations and its status.
