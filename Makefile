@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity promise controlplane manager bench bench-planner mutants cold
+.PHONY: help demo test lint advisories fidelity promise controlplane manager bench bench-planner race mutants cold
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -45,6 +45,10 @@ manager: ## build Cluster API's manager for the tests, once per machine
 
 bench: ## what a review costs, as ratios against a server that judges nothing; PARTS="reviews users connections fleet"
 	cargo bench --bench webhook -- $(PARTS)
+
+race: ## how often writes that exclude each other are both admitted: PAIRS=400 for each of six cells, SEED=1
+	RACE_PAIRS=$(or $(PAIRS),400) RACE_SEED=$(or $(SEED),1) \
+	  cargo test --release --test race -- --nocapture --exact a_watch_that_lags_lets_writes_pass_each_other
 
 bench-planner: ## what a plan costs, beside Cluster API's own planner
 	cargo bench --bench planner

@@ -35,6 +35,7 @@ pub struct VerdictLine {
     /// Those that spoke, with commas.
     pub rules: String,
     pub basis: String,
+    pub microseconds: u64,
 }
 
 impl Webhook {
