@@ -16,6 +16,8 @@ pub struct Webhook {
     directory: PathBuf,
     api_server: u16,
     config: Option<PathBuf>,
+    /// What it logs, as RUST_LOG says it.
+    pub levels: &'static str,
     /// The port of the reviews; a replica that is started again has the same one.
     pub port: u16,
     health_port: u16,
@@ -43,7 +45,10 @@ impl Webhook {
             }
             None => None,
         };
-        Ok(Self { name, directory, api_server: control_plane.port, config, port: 0, health_port: 0, process: None })
+        // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
+        let levels = "info,capi_version_guard=debug";
+        let api_server = control_plane.port;
+        Ok(Self { name, directory, api_server, config, levels, port: 0, health_port: 0, process: None })
     }
 
     /// Starts it and waits until it is ready.
@@ -79,8 +84,7 @@ impl Webhook {
         let log = self.log();
         let before = size(&log);
         let binary = Path::new(env!("CARGO_BIN_EXE_capi-version-guard"));
-        // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
-        let levels = ("RUST_LOG", "info,capi_version_guard=debug");
+        let levels = ("RUST_LOG", self.levels);
         let mut process = Process::start(self.name, binary, &args, &[levels], &log)?;
         let ports = ["(webhook)", "(health)", "(metrics)"];
         let [webhook, health, _] =
@@ -88,6 +92,11 @@ impl Webhook {
         (self.port, self.health_port) = (webhook, health);
         self.process = Some(process);
         Ok(())
+    }
+
+    /// The id of its process; none if it does not run.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
     }
 
     /// Kills it as a crash would.

@@ -1,0 +1,154 @@
+//! The system, and the fleet: one class with 30 versions, 10,000 paused Clusters that use it, and their control planes.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::{
+    stack::{control_plane::ControlPlane, install, webhook::Webhook},
+    system::{
+        api::{self, Api},
+        definitions::{self, CONTROL_PLANE},
+        manager::{self, Manager, Options, Release},
+    },
+};
+
+pub const CLUSTERS: usize = 10_000;
+/// How many versions the class lists; the Clusters are spread over them.
+pub const VERSIONS: usize = 30;
+pub const CLASS: &str = "class-0";
+const NAMESPACES: usize = 100;
+const PARALLEL: usize = 16;
+
+/// What runs.
+pub struct World {
+    // Dropped in this order.
+    pub webhook: Webhook,
+    pub manager: Manager,
+    pub api: Api,
+    pub runtime: Runtime,
+    pub control_plane: ControlPlane,
+}
+
+/// The version at a place of the list, or the one behind its end.
+pub fn version(at: usize) -> String {
+    format!("v1.{}.0", 30 + at)
+}
+
+pub fn versions() -> Vec<String> {
+    (0..VERSIONS).map(version).collect()
+}
+
+pub fn namespace(n: usize) -> String {
+    format!("team-{:03}", n % NAMESPACES)
+}
+
+pub fn name(n: usize) -> String {
+    format!("cluster-{n:05}")
+}
+
+impl World {
+    /// Starts the system and creates the fleet. This project's webhook is not running yet, and not installed.
+    pub fn start(directory: &Path, release: &Release) -> Result<Self> {
+        let control_plane = ControlPlane::without_crds(directory)?;
+        let manager = Manager::start(&control_plane, release, Options { runtime_sdk: true })?;
+        let definitions = definitions::all();
+        let kinds: Vec<_> = definitions.iter().map(manager::served).collect::<Result<_>>()?;
+        control_plane.create("simulated", definitions)?;
+        control_plane.wait_until_served(&kinds)?;
+        install::namespace_and_rights(&control_plane)?;
+        let mut webhook = Webhook::new("guard", &control_plane, None)?;
+        webhook.levels = "info";
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let api = runtime.block_on(Api::new(&control_plane.admin_kubeconfig("default")))?;
+        let world = Self { webhook, manager, api, runtime, control_plane };
+        world.create_fleet()?;
+        Ok(world)
+    }
+
+    /// Reads an object.
+    pub fn object(&self, path: &str) -> Result<Value> {
+        self.runtime.block_on(self.api.get(path))?.with_context(|| format!("{path} is not there"))
+    }
+
+    /// The class.
+    pub fn class(&self) -> Result<Value> {
+        self.object(&api::class_path(&namespace(0), CLASS))
+    }
+
+    fn create_fleet(&self) -> Result<()> {
+        let namespace_object = |n| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(n)}});
+        self.create((0..NAMESPACES).map(namespace_object))?;
+        self.create(definitions::templates(&namespace(0), "simulated"))?;
+        self.create([class()])?;
+        // A Cluster whose class is not reconciled costs two seconds.
+        let class = format!("clusterclass/{CLASS}");
+        let team = namespace(0);
+        let reconciled = ["wait", &class, "-n", &team, "--for=condition=VariablesReady", "--timeout=60s"];
+        self.control_plane.kubectl(&reconciled)?;
+        self.create((0..CLUSTERS).map(cluster))?;
+        self.create((0..CLUSTERS).map(control_plane))?;
+        let status = async |n: usize| {
+            let path = api::path(CONTROL_PLANE, "simulatedcontrolplanes", &namespace(n), &name(n));
+            let version = version(n % VERSIONS);
+            let status = json!({"status": {"version": version, "versions": [{"version": version, "replicas": 3}]}});
+            let path = format!("{path}/status");
+            self.api.merge(&path, &status).await?.object().with_context(|| format!("failed to write {path}"))
+        };
+        let all = stream::iter(0..CLUSTERS).map(status).buffer_unordered(PARALLEL);
+        self.runtime.block_on(all.try_for_each(async |_| Ok(())))
+    }
+
+    fn create(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
+        let one = async |object: Value| {
+            let name = object["metadata"]["name"].clone();
+            self.api.create(&object).await?.object().with_context(|| format!("failed to create {name}"))
+        };
+        let all = stream::iter(objects).map(one).buffer_unordered(PARALLEL);
+        self.runtime.block_on(all.try_for_each(async |_| Ok(())))
+    }
+}
+
+fn class() -> Value {
+    let of = |group_version: &str, kind: &str| json!({"templateRef": {"apiVersion": group_version, "kind": kind, "name": "simulated"}});
+    json!({
+        "apiVersion": api::CORE, "kind": "ClusterClass", "metadata": {"namespace": namespace(0), "name": CLASS},
+        "spec": {
+            "infrastructure": of(definitions::INFRASTRUCTURE, "SimulatedClusterTemplate"),
+            "controlPlane": of(CONTROL_PLANE, "SimulatedControlPlaneTemplate"),
+            "workers": {"machineDeployments": [{
+                "class": "default", "bootstrap": of(definitions::BOOTSTRAP, "SimulatedConfigTemplate"),
+                "infrastructure": of(definitions::INFRASTRUCTURE, "SimulatedMachineTemplate"),
+            }]},
+            "kubernetesVersions": versions(),
+        },
+    })
+}
+
+fn cluster(n: usize) -> Value {
+    json!({
+        "apiVersion": api::CORE, "kind": "Cluster",
+        "metadata": {"namespace": namespace(n), "name": name(n), "labels": {"tier": "prod"}},
+        "spec": {
+            "paused": true,
+            "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "SimulatedControlPlane", "name": name(n)},
+            "topology": {
+                "classRef": {"name": CLASS, "namespace": namespace(0)}, "version": version(n % VERSIONS),
+                "controlPlane": {"replicas": 3},
+                "workers": {"machineDeployments": [{"class": "default", "name": "md-0", "replicas": 3}]},
+            },
+        },
+    })
+}
+
+fn control_plane(n: usize) -> Value {
+    let labels = json!({"cluster.x-k8s.io/cluster-name": name(n), "topology.cluster.x-k8s.io/owned": ""});
+    json!({
+        "apiVersion": CONTROL_PLANE, "kind": "SimulatedControlPlane",
+        "metadata": {"namespace": namespace(n), "name": name(n), "labels": labels},
+        "spec": {"version": version(n % VERSIONS), "replicas": 3},
+    })
+}
