@@ -12,7 +12,7 @@ use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use crate::{
     client::{Connection, request},
     figures::p50_p99,
-    fleet::World,
+    fleet::{VERSIONS, World},
     peer::{Pair, Peer, Reviews},
     table::{Better, Table},
 };
@@ -27,8 +27,8 @@ const DENIALS: usize = 11;
 
 pub fn run(world: &World, pair: &Pair, table: &mut Table) -> Result<()> {
     let reviews = Reviews::new(world)?;
-    class(pair, &reviews.class, table);
-    denial(pair, &reviews.drop, table)?;
+    class(world, pair, &reviews.class, table);
+    denial(world, pair, &reviews.drop, table)?;
     for (what, review) in [("version", &reviews.version), ("label", &reviews.label)] {
         let what = format!("Cluster, {what} changes, review of {:.1} KB", review.len() as f64 / 1e3);
         cluster(pair, &what, review, table);
@@ -68,8 +68,8 @@ fn in_turn(connections: &mut [(Connection, Vec<u8>); 2], calls: usize) -> [Vec<f
     times
 }
 
-fn class(pair: &Pair, review: &[u8], table: &mut Table) {
-    let what = format!("ClusterClass of 10,000 Clusters, review of {:.1} KB", review.len() as f64 / 1e3);
+fn class(world: &World, pair: &Pair, review: &[u8], table: &mut Table) {
+    let what = format!("ClusterClass of {} Clusters, review of {:.1} KB", world.clusters, review.len() as f64 / 1e3);
     let mut connections = open(pair, 1, review);
     let mut times = [Vec::new(), Vec::new()];
     let (theirs, _) = pair.theirs.cost(|| times = in_turn(&mut connections, CLASS_CALLS));
@@ -88,50 +88,52 @@ fn class(pair: &Pair, review: &[u8], table: &mut Table) {
     table.row("memory after 100 class updates", memory[0], memory[1], " MB", Better::Less, Some(10.0));
 }
 
-fn denial(pair: &Pair, review: &[u8], table: &mut Table) -> Result<()> {
+fn denial(world: &World, pair: &Pair, review: &[u8], table: &mut Table) -> Result<()> {
     let mut times = [Vec::new(), Vec::new()];
     let mut sizes = [0, 0];
     for _ in 0..DENIALS {
         for (at, peer) in both(pair).into_iter().enumerate() {
-            let start = Instant::now();
-            let answer = whole_answer(peer, &request(peer.paths[1], review))?;
-            times[at].push(start.elapsed().as_secs_f64() * 1e3);
+            let (answer, seconds) = whole_answer(peer, &request(peer.paths[1], review))?;
+            times[at].push(seconds * 1e3);
             let text = String::from_utf8_lossy(&answer);
             ensure!(text.contains(r#""allowed":false"#) && text.contains("v1.30.0"), "{text}");
             sizes[at] = answer.len();
         }
     }
     let [our_p50, their_p50] = times.map(|times| p50_p99(times).0);
-    let what = "ClusterClass, a version of 334 Clusters dropped";
+    let users = world.clusters.div_ceil(VERSIONS);
+    let what = format!("ClusterClass, a version of {users} Clusters dropped");
     table.row(format!("{what}: answer"), sizes[0] as f64 / 1e3, sizes[1] as f64 / 1e3, " KB", Better::Less, None);
-    table.row(format!("{what}: p50, on a new connection"), our_p50, their_p50, " ms", Better::Less, None);
+    table.row(format!("{what}: p50"), our_p50, their_p50, " ms", Better::Less, None);
     Ok(())
 }
 
-/// The body of an answer that may come in chunks.
-fn whole_answer(peer: &Peer, request: &[u8]) -> Result<Vec<u8>> {
+/// The body of an answer that may come in chunks, and the seconds that it took once the connection was there.
+fn whole_answer(peer: &Peer, request: &[u8]) -> Result<(Vec<u8>, f64)> {
     let mut connector = SslConnector::builder(SslMethod::tls_client())?;
     connector.set_verify(SslVerifyMode::NONE);
     let stream = TcpStream::connect(peer.server.address)?;
     stream.set_nodelay(true)?;
     let mut stream = connector.build().connect("localhost", stream).ok().context("failed to agree on TLS")?;
     let split = request.windows(2).position(|two| two == b"\r\n").context("a request without a head")?;
+    let start = Instant::now();
     stream.write_all(&[&request[..split], b"\r\nConnection: close", &request[split..]].concat())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
+    let seconds = start.elapsed().as_secs_f64();
     let head =
         answer.windows(4).position(|four| four == b"\r\n\r\n").context("an answer without an end of its head")?;
     let chunked = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase().contains("transfer-encoding: chunked");
     let mut rest = &answer[head + 4..];
     if !chunked {
-        return Ok(rest.to_vec());
+        return Ok((rest.to_vec(), seconds));
     }
     let mut body = Vec::new();
     loop {
         let end = rest.windows(2).position(|two| two == b"\r\n").context("a chunk without a size")?;
         let size = usize::from_str_radix(std::str::from_utf8(&rest[..end])?, 16)?;
         if size == 0 {
-            return Ok(body);
+            return Ok((body, seconds));
         }
         body.extend_from_slice(rest.get(end + 2..end + 2 + size).context("a chunk is cut off")?);
         rest = &rest[end + 2 + size + 2..];

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     figures::p50_p99,
     fleet::{self, World},
+    installed,
     peer::Pair,
     stack::install::{self, Replica, Role},
     system::api,
@@ -20,44 +21,43 @@ use crate::{
 const ROUNDS: usize = 2;
 /// Of each kind, in a round.
 const CLUSTER_PATCHES: usize = 15;
-const CLASS_PATCHES: usize = 3;
-const COLLECTIONS: [&str; 2] = ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
+const CLASS_PATCHES: usize = 2;
 /// Ours, theirs.
 const INSTALLED: [[bool; 2]; 4] = [[false, false], [true, false], [false, true], [true, true]];
 
 pub fn run(world: &World, pair: &Pair) -> Result<()> {
     let guard = Replica { port: world.webhook.port, role: Role::Guard };
     install::webhook_configurations(&world.control_plane, &[guard])?;
-    let configurations = configurations(world)?;
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        installed::all(world)?.into_iter().partition(|item| item["metadata"]["name"] == "capi-version-guard");
+    ensure!(!ours.is_empty() && !theirs.is_empty(), "a side is not installed");
     let mut times: [[Vec<f64>; 2]; 4] = Default::default();
     // Each is patched once: the next version of a Cluster that is still on its way would be refused.
-    let mut clusters = (0..fleet::CLUSTERS).step_by(fleet::VERSIONS).skip(1);
+    let mut clusters =
+        (1..world.clusters.min(fleet::ASKED_ABOUT)).filter(|n| n % fleet::VERSIONS + 1 < fleet::VERSIONS);
     for _ in 0..ROUNDS {
         for (wanted, times) in INSTALLED.iter().zip(&mut times) {
-            install(world, &configurations, *wanted)?;
+            install(world, &ours, &theirs, *wanted)?;
             pair.theirs.rest();
             for _ in 0..CLUSTER_PATCHES {
                 let n = clusters.next().context("too few Clusters")?;
-                let patch = json!({"spec": {"topology": {"version": fleet::version(1)}}}).to_string();
+                let patch =
+                    json!({"spec": {"topology": {"version": fleet::version(n % fleet::VERSIONS + 1)}}}).to_string();
                 times[0].push(patched(world, "cluster", &fleet::namespace(n), &fleet::name(n), &patch)?);
             }
             for n in 0..CLASS_PATCHES {
-                // One version more, then again without it.
+                // One version more, then again as it was.
                 let versions: Vec<_> = (0..=fleet::VERSIONS - n % 2).map(fleet::version).collect();
                 let patch = json!({"spec": {"kubernetesVersions": versions}}).to_string();
                 // Whoever changes a class gives the manager work to do with all its Clusters.
                 pair.theirs.rest();
                 times[1].push(patched(world, "clusterclass", &fleet::namespace(0), fleet::CLASS, &patch)?);
             }
-            // As it was.
-            let patch = json!({"spec": {"kubernetesVersions": fleet::versions()}}).to_string();
-            pair.theirs.rest();
-            patched(world, "clusterclass", &fleet::namespace(0), fleet::CLASS, &patch)?;
         }
     }
     let mut rows =
         vec![["kubectl patch, median / slowest", "neither", "ours", "Cluster API's", "both"].map(ToOwned::to_owned)];
-    for (at, what) in ["version of a Cluster", "list of a ClusterClass of 10,000 Clusters"].iter().enumerate() {
+    for (at, what) in ["version of a Cluster", "list of their ClusterClass"].iter().enumerate() {
         let cell = |times: &[Vec<f64>; 2]| {
             let slowest = times[at].iter().copied().fold(0.0, f64::max);
             format!("{:.0} / {:.0} ms", p50_p99(times[at].clone()).0, slowest)
@@ -76,41 +76,14 @@ fn patched(world: &World, kind: &str, namespace: &str, name: &str, patch: &str) 
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// All webhook configurations that are installed, with whether they are ours, to be created again.
-fn configurations(world: &World) -> Result<Vec<(bool, Value)>> {
-    let mut all = Vec::new();
-    for collection in COLLECTIONS {
-        let list = world.object(&format!("/apis/admissionregistration.k8s.io/v1/{collection}"))?;
-        let kind = list["kind"].as_str().unwrap_or_default().trim_end_matches("List").to_owned();
-        for item in list["items"].as_array().context("a list without items")? {
-            let mut item = item.clone();
-            item["apiVersion"] = json!("admissionregistration.k8s.io/v1");
-            item["kind"] = json!(kind);
-            item["metadata"] = json!({"name": item["metadata"]["name"], "labels": item["metadata"]["labels"]});
-            all.push((item["metadata"]["name"] == "capi-version-guard", item));
+/// Leaves only what is wanted of ours and theirs, and waits until the API server knows.
+fn install(world: &World, ours: &[Value], theirs: &[Value], wanted: [bool; 2]) -> Result<()> {
+    for (configurations, wanted) in [ours, theirs].into_iter().zip(wanted) {
+        installed::delete(world, configurations)?;
+        if wanted {
+            installed::create(world, configurations)?;
         }
     }
-    ensure!(all.iter().any(|(ours, _)| *ours) && all.iter().any(|(ours, _)| !ours), "a side is not installed");
-    Ok(all)
-}
-
-/// Leaves only what is wanted of ours and theirs, and waits until the API server knows.
-fn install(world: &World, configurations: &[(bool, Value)], wanted: [bool; 2]) -> Result<()> {
-    world.runtime.block_on(async {
-        for (ours, configuration) in configurations {
-            let collection = format!("{}s", configuration["kind"].as_str().unwrap_or_default().to_ascii_lowercase());
-            let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
-            let path = format!("/apis/admissionregistration.k8s.io/v1/{collection}/{name}");
-            let there = world.api.get(&path).await?.is_some();
-            let want = wanted[usize::from(!ours)];
-            if there && !want {
-                world.api.delete(&path).await?.object()?;
-            } else if want && !there {
-                world.api.create(configuration).await?.object()?;
-            }
-        }
-        anyhow::Ok(())
-    })?;
     let start = Instant::now();
     let mut in_a_row = 0;
     while in_a_row < 5 {

@@ -19,6 +19,7 @@ mod system;
 
 mod calls;
 mod fleet;
+mod installed;
 mod kubectl;
 mod peer;
 mod reviews;
@@ -26,7 +27,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
     fleet::World,
@@ -46,6 +47,11 @@ fn keep_awake() -> Result<Vec<stack::process::Process>> {
     (0..cores).map(|_| stack::process::Process::start("a spinner", "nice".as_ref(), &spin, &[], &log)).collect()
 }
 
+/// Says what takes so long.
+fn progress(what: &str) {
+    eprintln!("bench-peer: {what} ...");
+}
+
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -60,18 +66,24 @@ fn run() -> Result<ExitCode> {
     if !network::is_own() {
         return network::run_inside();
     }
+    // A smaller fleet is for trying the bench.
+    let clusters =
+        std::env::var("CLUSTERS").map_or(Ok(10_000), |text| text.parse()).context("failed to parse CLUSTERS")?;
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let on = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
     let directory = stack::directory("peer")?;
-    let mut world = World::start(directory.path(), &release)?;
+    let mut world = World::start(directory.path(), &release, clusters)?;
     let _awake = keep_awake()?;
     let mut table = Table::default();
+    progress("starting both webhooks, some times");
     let pair = Pair::start(&mut world, &mut table)?;
     if on("calls") {
+        progress("calling both in turn");
         calls::run(&world, &pair, &mut table)?;
     }
     table.print();
     if on("kubectl") {
+        progress("patching by kubectl");
         kubectl::run(&world, &pair)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The table: ours, theirs, and how many times ours theirs is, with goals beside it.
+//! The table: ours, theirs, and how many times better ours is, with goals beside it.
 
 /// One figure of both.
 struct Row {
@@ -34,15 +34,15 @@ impl Table {
         better: Better,
         goal: Option<f64>,
     ) {
-        let (ratio, word) = match better {
-            Better::Less => (theirs / ours, "less"),
-            Better::More => (ours / theirs, "more"),
+        let ratio = match better {
+            Better::Less => theirs / ours,
+            Better::More => ours / theirs,
         };
         self.0.push(Row {
             what: what.into(),
             ours: with(ours, unit),
             theirs: with(theirs, unit),
-            ratio: format!("{} {word}", with(ratio, "x")),
+            ratio: with(ratio, "x"),
             goal: goal.map(|goal| format!(">= {goal}x")).unwrap_or_default(),
             met: goal.map_or("", |goal| if ratio >= goal { "yes" } else { "no" }),
         });
@@ -50,7 +50,7 @@ impl Table {
 
     /// Prints all rows.
     pub fn print(&self) {
-        let head = ["measured", "ours", "Cluster API's", "ours is", "goal", "met"].map(ToOwned::to_owned);
+        let head = ["measured", "ours", "Cluster API's", "ours is better by", "goal", "met"].map(ToOwned::to_owned);
         let rows = self.0.iter().map(|row| {
             [&row.what, &row.ours, &row.theirs, &row.ratio, &row.goal, row.met].map(|text: &str| text.to_owned())
         });

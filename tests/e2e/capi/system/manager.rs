@@ -93,6 +93,11 @@ impl Manager {
         Ok(Self { port, diagnostics_port, log, health_port, program, args: args.to_vec(), process })
     }
 
+    /// Kills it as a crash would.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Kills it and starts it again; gives back how long it took to be ready.
     pub fn restart(&mut self) -> Result<Duration> {
         self.process.kill();
