@@ -120,7 +120,8 @@ fn collection(group_version: &str, plural: &str, namespace: &str) -> String {
     }
 }
 
-fn collection_of(object: &Value) -> String {
+/// The path of the kind of a namespaced object.
+pub fn collection_of(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]);
     let plural = match kind.as_str() {

@@ -5,6 +5,7 @@
 pub mod api;
 pub mod definitions;
 pub mod extension;
+pub mod fleet;
 pub mod manager;
 pub mod network;
 pub mod observe;

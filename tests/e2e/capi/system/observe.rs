@@ -32,6 +32,9 @@ use super::{
     definitions::{CONTROL_PLANE, plural},
 };
 
+/// So often it is looked at the manager's log.
+const TICK: Duration = Duration::from_millis(100);
+
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
@@ -53,6 +56,8 @@ pub struct Observer {
     /// The newest resource version of Clusters that was seen. Resource versions of a kind are numbers that grow (KEP-5504).
     newest: Arc<AtomicU64>,
     errors: Arc<Mutex<Errors>>,
+    /// In which state a Cluster was found stuck, and why.
+    stuck: Arc<Mutex<HashMap<(String, String), (BTreeSet<String>, String)>>>,
     /// Counts events.
     changed: watch::Receiver<u64>,
 }
@@ -90,6 +95,7 @@ impl Observer {
         let observer = Self {
             objects: Arc::default(),
             newest: Arc::default(),
+            stuck: Arc::default(),
             errors: Arc::new(Mutex::new(Errors { log, read: 0, found: HashMap::new() })),
             changed,
         };
@@ -231,8 +237,8 @@ impl Observer {
         self.wait_for(Duration::from_secs(30), seen).await.with_context(|| format!("revision {version} is not seen"))
     }
 
-    /// Waits until a Cluster has settled, is gone, or is stuck: `repeats` times the same error, or nothing happened to it for
-    /// `quiet`. An idle manager that has an error to report retries with growing pauses, so `nudge` makes it look again.
+    /// Waits until a Cluster has settled, is gone, or is stuck. An idle manager that has an error to report retries with growing
+    /// pauses, so `nudge` makes it look again.
     pub async fn settle<F: Future<Output = Result<()>>>(
         &self,
         namespace: &str,
@@ -240,12 +246,15 @@ impl Observer {
         patience: Patience,
         nudge: impl Fn() -> F,
     ) -> Result<Outcome> {
-        let mut nudges = 0;
-        let mut errors = self.errors(namespace, cluster).len();
+        let known = (namespace.to_owned(), cluster.to_owned());
+        let before = self.stuck.lock().get(&known).cloned();
         let mut seen = self.fingerprint(namespace, cluster);
+        let mut errors = self.errors(namespace, cluster).len();
+        let mut since = Instant::now();
+        let mut nudges = 0;
         loop {
             let moved = self
-                .wait_for(patience.quiet, |this| match this.standing(namespace, cluster) {
+                .wait_for(TICK, |this| match this.standing(namespace, cluster) {
                     Standing::Settled => Some(Some(Outcome::Settled)),
                     Standing::Gone => Some(Some(Outcome::Gone)),
                     Standing::Moving(_) => (this.fingerprint(namespace, cluster) != seen).then_some(None),
@@ -257,20 +266,30 @@ impl Observer {
                     // Something happened: whatever was reported before may be over.
                     seen = self.fingerprint(namespace, cluster);
                     errors = self.errors(namespace, cluster).len();
+                    since = Instant::now();
                     nudges = 0;
                 }
                 None => {
                     let all = self.errors(namespace, cluster);
                     let new = &all[errors.min(all.len())..];
-                    let same = new.last().is_some_and(|last| {
-                        new.iter().rev().take_while(|error| *error == last).count() >= patience.repeats
-                    });
-                    if same || nudges >= patience.nudges {
-                        let Standing::Moving(what) = self.standing(namespace, cluster) else { continue };
-                        return Ok(Outcome::Stuck(new.last().cloned().unwrap_or(what)));
+                    let same = new.last().map_or(0, |last| new.iter().rev().take_while(|error| *error == last).count());
+                    let stuck = since.elapsed() >= patience.quiet && same >= patience.repeats;
+                    // It was stuck in this very state before; a manager that found a way would have gone on by now.
+                    if let Some((_, why)) =
+                        before.as_ref().filter(|(state, _)| *state == seen && since.elapsed() >= patience.quiet)
+                    {
+                        return Ok(Outcome::Stuck(why.clone()));
                     }
-                    nudge().await?;
-                    nudges += 1;
+                    if stuck || since.elapsed() >= patience.silent {
+                        let Standing::Moving(what) = self.standing(namespace, cluster) else { continue };
+                        let why = new.last().cloned().unwrap_or(what);
+                        self.stuck.lock().insert(known, (seen, why.clone()));
+                        return Ok(Outcome::Stuck(why));
+                    }
+                    if since.elapsed() >= patience.quiet * (nudges + 1) {
+                        nudge().await?;
+                        nudges += 1;
+                    }
                 }
             }
         }
@@ -315,20 +334,20 @@ impl Observer {
     }
 }
 
-/// When a Cluster counts as stuck.
+/// When a Cluster counts as stuck: if nothing happened to it for some time, and the manager reported an error again and again.
 #[derive(Clone, Copy)]
 pub struct Patience {
-    /// Nothing happens for so long before the manager is nudged.
+    /// Nothing happened for so long.
     pub quiet: Duration,
-    /// So often the same error.
+    /// So often the same error was reported.
     pub repeats: usize,
-    /// Or so many nudges without effect.
-    pub nudges: usize,
+    /// Without any error, so long.
+    pub silent: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { quiet: Duration::from_millis(1500), repeats: 3, nudges: 6 }
+        Self { quiet: Duration::from_millis(1500), repeats: 6, silent: Duration::from_secs(20) }
     }
 }
 
