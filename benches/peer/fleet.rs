@@ -1,4 +1,4 @@
-//! The system, and the fleet: one class with 30 versions, 10,000 paused Clusters that use it, and their control planes.
+//! The system, and the fleet: one class with 30 versions, and 10,000 paused Clusters that use it.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// How many versions the class lists; the Clusters are spread over them.
 pub const VERSIONS: usize = 30;
-/// So many of the Clusters, the first ones, are ready for another version.
+/// So many of the Clusters, the first ones, have a control plane and are ready for another version.
 pub const ASKED_ABOUT: usize = 200;
 pub const CLASS: &str = "class-0";
 const NAMESPACES: usize = 100;
@@ -97,20 +97,30 @@ impl World {
         self.manager.kill();
         let configurations = installed::all(self)?;
         installed::delete(self, &configurations)?;
-        progress("creating Clusters and control planes");
+        progress("creating Clusters");
+        let asked_about = self.clusters.min(ASKED_ABOUT);
         self.create((0..self.clusters).map(cluster))?;
-        self.create((0..self.clusters).map(control_plane))?;
+        self.create((0..asked_about).map(control_plane))?;
+        let clusters = (0..self.clusters).map(|n| (api::cluster_path(&namespace(n), &name(n)), noted_by_manager()));
+        self.write_statuses(clusters)?;
         // Cluster API refuses the next version of a Cluster whose control plane tells no version.
-        let status = async |n: usize| {
-            let path = api::path(CONTROL_PLANE, "simulatedcontrolplanes", &namespace(n), &name(n));
+        let control_planes = (0..asked_about).map(|n| {
             let version = version(n % VERSIONS);
-            let status = json!({"status": {"version": version, "versions": [{"version": version, "replicas": 3}]}});
-            let path = format!("{path}/status");
-            self.api.merge(&path, &status).await?.object().with_context(|| format!("failed to write {path}"))
-        };
-        let all = stream::iter(0..self.clusters.min(ASKED_ABOUT)).map(status).buffer_unordered(PARALLEL);
-        self.runtime.block_on(all.try_for_each(async |_| Ok(())))?;
+            let status = json!({"version": version, "versions": [{"version": version, "replicas": 3}]});
+            (api::path(CONTROL_PLANE, "simulatedcontrolplanes", &namespace(n), &name(n)), status)
+        });
+        self.write_statuses(control_planes)?;
         installed::create(self, &configurations)
+    }
+
+    fn write_statuses(&self, statuses: impl IntoIterator<Item = (String, Value)>) -> Result<()> {
+        let one = async |(path, status): (String, Value)| {
+            let path = format!("{path}/status");
+            let written = self.api.merge(&path, &json!({"status": status})).await?;
+            written.object().with_context(|| format!("failed to write {path}"))
+        };
+        let all = stream::iter(statuses).map(one).buffer_unordered(PARALLEL);
+        self.runtime.block_on(all.try_for_each(async |_| Ok(())))
     }
 
     fn create(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
@@ -140,18 +150,41 @@ fn class() -> Value {
 }
 
 fn cluster(n: usize) -> Value {
-    json!({
+    let mut cluster = json!({
         "apiVersion": api::CORE, "kind": "Cluster",
-        "metadata": {"namespace": namespace(n), "name": name(n), "labels": {"tier": "prod"}},
+        "metadata": {
+            "namespace": namespace(n), "name": name(n), "labels": {"tier": "prod"},
+            "finalizers": ["cluster.cluster.x-k8s.io"],
+        },
         "spec": {
             "paused": true,
-            "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "SimulatedControlPlane", "name": name(n)},
             "topology": {
                 "classRef": {"name": CLASS, "namespace": namespace(0)}, "version": version(n % VERSIONS),
                 "controlPlane": {"replicas": 3},
                 "workers": {"machineDeployments": [{"class": "default", "name": "md-0", "replicas": 3}]},
             },
         },
+    });
+    if n < ASKED_ABOUT {
+        let control_plane =
+            json!({"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "SimulatedControlPlane", "name": name(n)});
+        cluster["spec"]["controlPlaneRef"] = control_plane;
+    }
+    cluster
+}
+
+/// What the manager notes on a paused Cluster: it would take four writes for each, and minutes for all.
+fn noted_by_manager() -> Value {
+    let message = "Cluster spec.paused is set to true";
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "Paused", "message": message, "observedGeneration": 1,
+               "lastTransitionTime": "2026-12-01T00:00:00Z"})
+    };
+    let old = json!({"type": "TopologyReconciled", "status": "False", "severity": "Info", "reason": "Paused",
+                     "message": message, "lastTransitionTime": "2026-12-01T00:00:00Z"});
+    json!({
+        "conditions": [condition("Paused", "True"), condition("TopologyReconciled", "False")],
+        "deprecated": {"v1beta1": {"conditions": [old]}},
     })
 }
 

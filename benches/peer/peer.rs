@@ -140,7 +140,7 @@ impl Pair {
             let id = world.webhook.id().context("the webhook does not run")?;
             anyhow::Ok(Peer::new(id, world.webhook.port, ["/validate/clusters", "/validate/clusterclasses"]))
         };
-        // The first one notes on every Cluster that it is paused.
+        // It was dead while the fleet was made.
         world.manager.restart()?;
         theirs(world).rest();
         let reviews = Reviews::new(world)?;
