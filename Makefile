@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity controlplane bench bench-planner bench-peer mutants cold
+.PHONY: help demo test lint advisories fidelity promise controlplane bench bench-planner bench-peer race mutants cold
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -33,11 +33,19 @@ fidelity: ## compare with Cluster API's own functions: CASES=20000 plans per rel
 	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_PAIRS=$(or $(PAIRS),20000) FIDELITY_SEED=$(or $(SEED),1) \
 	  cargo test --test fidelity -- --nocapture
 
+promise: ## random sequences against the real Cluster API: SEQUENCES=200 SEED=1 CAPI=1.14.2; goes on where it stopped
+	PROMISE_SEQUENCES=$(or $(SEQUENCES),200) PROMISE_SEED=$(or $(SEED),1) PROMISE_CAPI=$(or $(CAPI),1.14.2) \
+	  cargo test --test promise -- --nocapture
+
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh
 
 bench: ## what a review costs, as ratios against a server that judges nothing; PARTS="reviews users connections fleet"
 	cargo bench --bench webhook -- $(PARTS)
+
+race: ## how often writes that exclude each other are both admitted: PAIRS=400 for each of six cells, SEED=1
+	RACE_PAIRS=$(or $(PAIRS),400) RACE_SEED=$(or $(SEED),1) \
+	  cargo test --release --test race -- --nocapture --exact a_watch_that_lags_lets_writes_pass_each_other
 
 bench-planner: ## what a plan costs, beside Cluster API's own planner
 	cargo bench --bench planner

@@ -8,6 +8,7 @@
 //! `make test` runs the sequences that are named in tests/cases/promise and some seeds; `make promise` runs more.
 #![allow(missing_docs, reason = "nobody depends on a test")]
 
+mod fixed;
 mod generate;
 mod oracle;
 #[path = "../support/random.rs"]
@@ -21,10 +22,11 @@ mod system;
 mod tally;
 mod verdicts;
 
-use std::{env, process::ExitCode, sync::Arc};
+use std::{env, ops::Range, pin::pin, process::ExitCode};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
+use tempfile::TempDir;
 
 use crate::{
     oracle::Report,
@@ -60,70 +62,110 @@ fn run_all() -> Result<ExitCode> {
         let Ok(text) = env::var(name) else { return Ok(None) };
         text.parse().map(Some).with_context(|| format!("{name} is no number: {text}"))
     };
-    let count = number("PROMISE_SEQUENCES")?.unwrap_or(20);
+    let count = number("PROMISE_SEQUENCES")?;
     let seed = number("PROMISE_SEED")?.unwrap_or(1);
-    let version = env::var("PROMISE_CAPI")
-        .map_or(manager::NEWEST.to_owned(), |version| format!("v{}", version.trim_start_matches('v')));
+    let newest = || manager::NEWEST.to_owned();
+    let version =
+        env::var("PROMISE_CAPI").map_or_else(|_| newest(), |version| format!("v{}", version.trim_start_matches('v')));
     // Both builds need the network.
     let release = Release::build(&version)?;
     stack::control_plane::programs()?;
     if !network::is_own() {
         return network::run_inside();
     }
-    let mut kept = Kept::open(&version)?;
-    let seeds: Vec<_> = (seed..seed + count).collect();
-    for runtime_sdk in [true, false] {
-        let todo: Vec<_> = seeds
-            .iter()
-            .copied()
-            .filter(|seed| (seed % 2 == 0) == runtime_sdk)
-            .filter(|seed| !kept.reports.contains_key(&(*seed, runtime_sdk)))
-            .collect();
-        for batch in todo.chunks(BATCH) {
-            for (seed, report) in run_batch(&release, runtime_sdk, batch)? {
-                for fault in &report.traps {
-                    println!("seed {seed}: TRAP {} {}", fault.why, serde_json::to_string(&fault.sequence)?);
-                }
-                for fault in &report.false_denials {
-                    println!("seed {seed}: FALSE DENIAL {} {}", fault.why, serde_json::to_string(&fault.sequence)?);
-                }
-                kept.add(seed, runtime_sdk, report)?;
-            }
-        }
+    match count {
+        Some(count) => many(&release, seed..seed + count),
+        None => fixed::run(&release),
     }
-    let mine = kept.reports.iter().filter(|((at, _), _)| seeds.contains(at)).map(|(_, report)| report);
-    let (sequences, all) = tally::sum(mine);
-    println!("{}", tally::table(sequences, &all));
-    let kept_promise = all.traps.is_empty() && all.false_denials.is_empty();
-    Ok(if kept_promise { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the sequences of some seeds on a fresh system.
-fn run_batch(release: &Release, runtime_sdk: bool, seeds: &[u64]) -> Result<Vec<(u64, Report)>> {
-    let directory = stack::directory("promise")?;
-    let config = (!runtime_sdk).then_some("runtimeSDK: false\n");
-    let system = Arc::new(System::start(directory.path(), release, Options { runtime_sdk }, config)?);
-    let verdicts = Verdicts::of(system.webhook.log());
-    let start = std::time::Instant::now();
-    let reports = system.handle.block_on(async {
-        stream::iter(seeds.iter().copied())
-            .map(async |seed| {
-                let sequence = generate::sequence(seed);
-                let report = oracle::judge(&system, &verdicts, &format!("s{seed}"), &sequence).await;
-                let report = report.with_context(|| {
-                    format!("seed {seed}: {}", serde_json::to_string(&sequence).unwrap_or_default())
-                })?;
-                eprintln!("seed {seed}: {} writes, {:.1} s", report.writes, report.seconds);
-                anyhow::Ok((seed, report))
-            })
-            .buffer_unordered(PARALLEL)
-            .collect::<Vec<_>>()
-            .await
-    });
-    eprintln!("{} sequences in {:.1} s", seeds.len(), start.elapsed().as_secs_f32());
-    let reports: Result<Vec<_>> = reports.into_iter().collect();
-    if reports.is_err() {
-        eprintln!("logs: {}", directory.keep().display());
+/// `make promise`: the sequences of `seeds`, but for those that this build has run already.
+fn many(release: &Release, seeds: Range<u64>) -> Result<ExitCode> {
+    let mut kept = Kept::open(&release.version)?;
+    for runtime_sdk in [true, false] {
+        let mine = seeds.clone().filter(|seed| (seed % 2 == 0) == runtime_sdk);
+        let todo: Vec<_> = mine.filter(|seed| !kept.reports.contains_key(seed)).collect();
+        for batch in todo.chunks(BATCH) {
+            let system = Guarded::start(release, Setting { runtime_sdk, ..Setting::default() })?;
+            system.run_seeds(batch, |seed, report| {
+                eprintln!("seed {seed}: {} writes in {:.1} s", report.writes, report.seconds);
+                kept.add(seed, report)
+            })?;
+        }
     }
-    reports
+    let (sequences, all) = tally::sum(seeds.filter_map(|seed| kept.reports.get(&seed)));
+    for (what, faults) in [("trap", &all.traps), ("false denial", &all.false_denials)] {
+        for fault in faults {
+            println!("{what}: {}\n  {}\n", fault.why, serde_json::to_string(&fault.sequence)?);
+        }
+    }
+    println!("{}", tally::table(sequences, &all));
+    Ok(if all.traps.is_empty() && all.false_denials.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How the system is set up.
+#[derive(Clone, Copy)]
+struct Setting {
+    /// The gate of the manager, which our configuration says too.
+    runtime_sdk: bool,
+    /// A rule of ours that is switched off.
+    off: Option<&'static str>,
+    /// The release that we are told, if it is not the one that runs.
+    told: Option<&'static str>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self { runtime_sdk: true, off: None, told: None }
+    }
+}
+
+/// The running system, and what our webhook says in it.
+struct Guarded {
+    system: System,
+    verdicts: Verdicts,
+    directory: Option<TempDir>,
+}
+
+impl Guarded {
+    fn start(release: &Release, setting: Setting) -> Result<Self> {
+        let directory = stack::directory("promise")?;
+        let mut config = format!("runtimeSDK: {}\n", setting.runtime_sdk);
+        if let Some(rule) = setting.off {
+            config += &format!("rules:\n  {rule}: off\n");
+        }
+        let args = setting.told.map(|told| format!("--cluster-api-version={told}"));
+        let options = Options { runtime_sdk: setting.runtime_sdk };
+        let system = System::start(directory.path(), release, options, Some(&config), args.into_iter().collect())?;
+        let verdicts = Verdicts::of(system.webhook.log());
+        Ok(Self { system, verdicts, directory: Some(directory) })
+    }
+
+    /// Runs the sequences of `seeds`, some at once, and hands each report out as it comes.
+    fn run_seeds(mut self, seeds: &[u64], mut report: impl FnMut(u64, Report) -> Result<()>) -> Result<()> {
+        let done = self.system.handle.clone().block_on(async {
+            let sequences = stream::iter(seeds.iter().copied()).map(async |seed| {
+                let sequence = generate::sequence(seed);
+                let report = oracle::judge(&self.system, &self.verdicts, &format!("s{seed}"), &sequence).await;
+                let text = || format!("seed {seed}: {}", serde_json::to_string(&sequence).unwrap_or_default());
+                anyhow::Ok((seed, report.with_context(text)?))
+            });
+            let mut reports = pin!(sequences.buffer_unordered(PARALLEL));
+            while let Some(done) = reports.next().await {
+                let (seed, done) = done?;
+                report(seed, done)?;
+            }
+            anyhow::Ok(())
+        });
+        if done.is_err() {
+            self.keep_logs();
+        }
+        done
+    }
+
+    fn keep_logs(&mut self) {
+        if let Some(directory) = self.directory.take() {
+            eprintln!("logs: {}", directory.keep().display());
+        }
+    }
 }

@@ -143,19 +143,51 @@ async fn denied(run: &Run<'_>, step: &Step, tried: &Sequence, twin: &str) -> Res
     if !tried.quiet {
         return Ok(Kind::NotTried);
     }
-    let with = replay(run.system, run.verdicts, twin, false, tried).await?;
+    let mut tried = tried.clone();
+    tried.steps.extend(probe(step, &tried));
+    let with = replay(run.system, run.verdicts, twin, false, &tried).await?;
     let feasible = match step.cluster() {
         Some(cluster) => with.iter().all(|(name, rest)| name != cluster || rest.is_fine()),
         // A class is changed for all its Clusters: it does harm if one of them fares worse than without it.
         None => {
             let mut without = tried.clone();
-            without.steps.pop();
+            match step {
+                // Whatever stood there before: no extension at all.
+                Step::SetExtension { class, .. } => {
+                    let none = Step::SetExtension { class: class.clone(), extension: None };
+                    without.steps.iter_mut().filter(|other| *other == step).for_each(|other| *other = none.clone());
+                }
+                _ => without.steps.retain(|other| other != step),
+            }
             let without = replay(run.system, run.verdicts, &format!("{twin}-without"), false, &without).await?;
             let was_fine = |cluster: &str| without.iter().any(|(name, rest)| name == cluster && rest.is_fine());
             !with.iter().any(|(name, rest)| !rest.is_fine() && was_fine(name))
         }
     };
     Ok(if feasible { Kind::Feasible } else { Kind::Trapped })
+}
+
+/// How a new Cluster fares in a class whose extension was changed: those at their target need no plan any more.
+fn probe(step: &Step, tried: &Sequence) -> Vec<Step> {
+    let Step::SetExtension { class, extension: Some(_) } = step else { return Vec::new() };
+    let list = tried.steps.iter().rev().find_map(|step| match step {
+        Step::SetList { class: of, versions } | Step::CreateClass { class: of, versions, .. } if of == class => {
+            Some(versions.clone().unwrap_or_default())
+        }
+        _ => None,
+    });
+    let Some([first, second, ..]) = list.as_deref() else { return Vec::new() };
+    let cluster = "probe".to_owned();
+    vec![
+        Step::CreateCluster {
+            cluster: cluster.clone(),
+            class: class.clone(),
+            version: first.clone(),
+            workers: false,
+            restored: false,
+        },
+        Step::Upgrade { cluster, version: second.clone() },
+    ]
 }
 
 /// Finds out what trapped a Cluster, and counts it.

@@ -260,9 +260,7 @@ impl<'a> Run<'a> {
 
     async fn settle(&self, cluster: &str) -> Result<Outcome> {
         let namespace = self.namespaces.own();
-        let patience =
-            Patience { quiet: Duration::from_secs(1), silent: Duration::from_secs(10), ..Patience::default() };
-        self.system.observer.settle(namespace, cluster, patience, || self.nudge(cluster)).await
+        self.system.observer.settle(namespace, cluster, Patience::default(), || self.nudge(cluster)).await
     }
 
     /// Makes the manager look at a Cluster again, by a heartbeat of its control plane.
@@ -290,6 +288,7 @@ impl<'a> Run<'a> {
             self.system.api.get(&format!("/apis/{}/namespaces/{own}/clusters", api::CORE)).await?.context("no list")?;
         for cluster in list["items"].as_array().into_iter().flatten() {
             let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+            self.system.observer.forget(&own, name);
             if is_kept(Some(cluster)) {
                 let release = json!({
                     "metadata": {"annotations": {Annotation::BeforeUpgradeHook.name(): null}}, "spec": {"paused": null},

@@ -16,14 +16,13 @@ use crate::oracle::{Denied, Report};
 /// The reports of one release and one build of webhook and tests, a line for each sequence.
 pub struct Kept {
     file: PathBuf,
-    pub reports: BTreeMap<(u64, bool), Report>,
+    pub reports: BTreeMap<u64, Report>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
     seed: u64,
-    runtime_sdk: bool,
     report: Report,
 }
 
@@ -42,16 +41,16 @@ impl Kept {
         let mut reports = BTreeMap::new();
         // A line that a killed run did not finish is run again.
         for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
-            reports.insert((line.seed, line.runtime_sdk), line.report);
+            reports.insert(line.seed, line.report);
         }
         Ok(Self { file, reports })
     }
 
-    pub fn add(&mut self, seed: u64, runtime_sdk: bool, report: Report) -> Result<()> {
+    pub fn add(&mut self, seed: u64, report: Report) -> Result<()> {
         let mut file: File = OpenOptions::new().create(true).append(true).open(&self.file)?;
-        let line = serde_json::to_string(&Line { seed, runtime_sdk, report: report.clone() })?;
+        let line = serde_json::to_string(&Line { seed, report: report.clone() })?;
         writeln!(file, "{line}")?;
-        self.reports.insert((seed, runtime_sdk), report);
+        self.reports.insert(seed, report);
         Ok(())
     }
 }

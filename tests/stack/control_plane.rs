@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{certificates, http, process::Process};
+use super::{certificates, etcd::Etcd, http, process::Process};
 
 /// Who the tests are: cluster-admin.
 const ADMIN: &str = "admin-of-the-tests";
@@ -37,6 +37,13 @@ pub struct ControlPlane {
     // Dropped in this order: an API server whose etcd is gone first fills its log.
     api_server: Mutex<Process>,
     _etcd: Process,
+}
+
+/// A second API server, as a control plane of several nodes has.
+pub struct AnotherApiServer {
+    /// Its port.
+    pub port: u16,
+    _process: Process,
 }
 
 impl ControlPlane {
@@ -69,7 +76,7 @@ impl ControlPlane {
         )?;
         let [etcd_port, peer_port, port] = free_ports()?;
         let etcd = start_etcd(&programs, directory, etcd_port, peer_port)?;
-        let api_server = start_api_server(&programs, directory, etcd_port, port)?;
+        let api_server = start_api_server(&programs, directory, "api-server", etcd_port, port)?;
         Ok(Self {
             programs,
             directory: directory.to_owned(),
@@ -97,8 +104,30 @@ impl ControlPlane {
     pub fn restart_api_server(&self) -> Result<()> {
         let mut api_server = self.api_server.lock();
         api_server.kill();
-        *api_server = start_api_server(&self.programs, &self.directory, self.etcd_port, self.port)?;
+        *api_server = start_api_server(&self.programs, &self.directory, "api-server", self.etcd_port, self.port)?;
         Ok(())
+    }
+
+    /// Starts a second API server on the same etcd, and waits until it serves Clusters.
+    pub fn start_another_api_server(&self) -> Result<AnotherApiServer> {
+        let [port] = free_ports()?;
+        let mut process =
+            start_api_server(&self.programs, &self.directory, "another-api-server", self.etcd_port, port)?;
+        let clusters = "/apis/cluster.x-k8s.io/v1beta2/clusters";
+        process.wait_until("serving Clusters", || {
+            http::get_tls(port, clusters, ADMIN).ok().filter(|(code, _)| *code == 200)
+        })?;
+        Ok(AnotherApiServer { port, _process: process })
+    }
+
+    /// Its etcd.
+    pub fn etcd(&self) -> Etcd {
+        Etcd { port: self.etcd_port }
+    }
+
+    /// The kubeconfig of a cluster-admin by way of the API server at `port`.
+    pub fn admin_kubeconfig_at(&self, port: u16) -> String {
+        self.kubeconfig(ADMIN, "default", port)
     }
 
     /// The kubeconfig of a cluster-admin whose default namespace is `namespace`.
@@ -185,14 +214,14 @@ fn start_etcd(programs: &Path, directory: &Path, port: u16, peer_port: u16) -> R
     Ok(etcd)
 }
 
-fn start_api_server(programs: &Path, directory: &Path, etcd_port: u16, port: u16) -> Result<Process> {
+fn start_api_server(programs: &Path, directory: &Path, name: &str, etcd_port: u16, port: u16) -> Result<Process> {
     let file = |name: &str| directory.join(name).display().to_string();
     let args = [
         format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
-        format!("--cert-dir={}", file("api-server")),
+        format!("--cert-dir={}", file(name)),
         format!("--tls-cert-file={}", file("tls.crt")),
         format!("--tls-private-key-file={}", file("tls.key")),
         format!("--token-auth-file={}", file("tokens.csv")),
@@ -209,7 +238,7 @@ fn start_api_server(programs: &Path, directory: &Path, etcd_port: u16, port: u16
         &programs.join("kube-apiserver"),
         &args,
         &[],
-        &directory.join("api-server.log"),
+        &directory.join(format!("{name}.log")),
     )?;
     api_server.wait_until("ready", || http::get_tls(port, "/readyz", ADMIN).ok().filter(|(code, _)| *code == 200))?;
     Ok(api_server)

@@ -71,11 +71,16 @@ fn pass(inward: &TcpStream, port: u16, shared: &Shared) -> io::Result<()> {
     let outward = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     state.passing.extend([inward.try_clone()?, outward.try_clone()?]);
     drop(state);
-    thread::scope(|scope| {
-        scope.spawn(|| copy(inward, &outward));
-        copy(&outward, inward);
-    });
+    copy_both_ways(inward, &outward);
     Ok(())
+}
+
+/// Carries bytes between two connections until both have ended.
+pub fn copy_both_ways(one: &TcpStream, other: &TcpStream) {
+    thread::scope(|scope| {
+        scope.spawn(|| copy(one, other));
+        copy(other, one);
+    });
 }
 
 fn copy(mut from: &TcpStream, mut to: &TcpStream) {

@@ -1,12 +1,12 @@
-//! The two requests that the harness makes by hand.
+//! What the harness speaks of HTTP by hand.
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, TcpStream},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 
 /// GET in plain HTTP on loopback: the code and the body.
@@ -22,6 +22,40 @@ pub fn get_tls(port: u16, path: &str, token: &str) -> Result<(u16, String)> {
     exchange(stream, path, &format!("Authorization: Bearer {token}\r\n"))
 }
 
+/// POST of JSON in plain HTTP on loopback: the body of the answer, to be read as it comes.
+pub fn post_stream(port: u16, path: &str, body: &str) -> Result<impl BufRead> {
+    let mut stream = connect(port)?;
+    // HTTP/1.0, so that an answer without an end is not cut into chunks.
+    let head =
+        format!("POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all((head + body).as_bytes())?;
+    let mut answer = BufReader::new(stream);
+    let head = read_head(&mut answer)?.context("no answer")?;
+    ensure!(head.split(' ').nth(1) == Some("200"), "{path} was answered with {head:?}");
+    Ok(answer)
+}
+
+/// Reads the head of a request or an answer, with the empty line behind it; `None` if the other side has nothing more to say.
+pub fn read_head(from: &mut impl BufRead) -> Result<Option<String>> {
+    let mut head = String::new();
+    loop {
+        let before = head.len();
+        if from.read_line(&mut head)? == 0 {
+            ensure!(head.is_empty(), "a head without an end: {head:?}");
+            return Ok(None);
+        }
+        if head[before..].trim_end().is_empty() {
+            return Ok(Some(head));
+        }
+    }
+}
+
+/// The value of a header.
+pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let headers = head.lines().filter_map(|line| line.split_once(':'));
+    headers.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+}
+
 fn connect(port: u16) -> Result<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -29,7 +63,8 @@ fn connect(port: u16) -> Result<TcpStream> {
 }
 
 fn exchange(mut stream: impl Read + Write, path: &str, headers: &str) -> Result<(u16, String)> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
+    // HTTP/1.0: a newer answer may come in chunks, whose borders cut lines.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);

@@ -4,10 +4,14 @@
 
 pub mod certificates;
 pub mod control_plane;
+pub mod etcd;
 pub mod gate;
 pub mod http;
 pub mod install;
 pub mod process;
+pub mod slow_watch;
+pub mod spread;
+pub mod tls;
 pub mod webhook;
 
 use std::{fs, path::Path};

@@ -18,6 +18,8 @@ pub struct Webhook {
     config: Option<PathBuf>,
     /// What it logs, as RUST_LOG says it.
     pub levels: &'static str,
+    /// More of its flags.
+    pub args: Vec<String>,
     /// The port of the reviews; a replica that is started again has the same one.
     pub port: u16,
     health_port: u16,
@@ -31,6 +33,7 @@ pub struct VerdictLine {
     pub operation: String,
     pub namespace: String,
     pub basis: String,
+    pub microseconds: u64,
 }
 
 impl Webhook {
@@ -45,10 +48,18 @@ impl Webhook {
             }
             None => None,
         };
-        // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
-        let levels = "info,capi_version_guard=debug";
-        let api_server = control_plane.port;
-        Ok(Self { name, directory, api_server, config, levels, port: 0, health_port: 0, process: None })
+        Ok(Self {
+            name,
+            directory,
+            api_server: control_plane.port,
+            config,
+            // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
+            levels: "info,capi_version_guard=debug",
+            args: Vec::new(),
+            port: 0,
+            health_port: 0,
+            process: None,
+        })
     }
 
     /// Starts it and waits until it is ready.
@@ -81,6 +92,7 @@ impl Webhook {
         args.push(format!("--tls-cert-file={}", file("tls.crt").display()));
         args.push(format!("--tls-private-key-file={}", file("tls.key").display()));
         args.extend(self.config.as_ref().map(|config| format!("--config={}", config.display())));
+        args.extend(self.args.iter().cloned());
         let log = self.log();
         let before = size(&log);
         let binary = Path::new(env!("CARGO_BIN_EXE_capi-version-guard"));

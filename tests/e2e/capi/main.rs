@@ -57,7 +57,7 @@ fn run_all() -> Result<ExitCode> {
         return network::run_inside();
     }
     let directory = directory("capi")?;
-    let system = System::start(directory.path(), &release, Options { runtime_sdk: true }, None)?;
+    let system = System::start(directory.path(), &release, Options { runtime_sdk: true }, None, Vec::new())?;
     let extension = Extension::start(&system.control_plane)?;
     let world = Arc::new(World { system, extension });
     let trials = TESTS.iter().map(|(name, test)| {

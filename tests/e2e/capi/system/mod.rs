@@ -50,7 +50,13 @@ pub struct System {
 
 impl System {
     /// Starts everything. `config` is the text of the webhook's configuration file, if it has one, and `args` are more of its flags.
-    pub fn start(directory: &Path, release: &Release, options: Options, config: Option<&str>) -> Result<Self> {
+    pub fn start(
+        directory: &Path,
+        release: &Release,
+        options: Options,
+        config: Option<&str>,
+        args: Vec<String>,
+    ) -> Result<Self> {
         let handle = drive()?;
         let control_plane = ControlPlane::without_crds(directory)?;
         let manager = Manager::start(&control_plane, release, options)?;
@@ -60,6 +66,7 @@ impl System {
         control_plane.wait_until_served(&kinds)?;
         install::namespace_and_rights(&control_plane)?;
         let mut webhook = Webhook::new("guard", &control_plane, config)?;
+        webhook.args = args;
         webhook.start(&control_plane)?;
         let guard = Replica { port: webhook.port, role: Role::GuardExcept { user: "other-admin", label: UNGUARDED } };
         install::webhook_configurations(&control_plane, &[guard])?;
@@ -76,7 +83,7 @@ impl System {
                 &format!("certificate-authority-data: {ca}"),
             );
             let providers = Providers::start(api.clone(), &kubeconfig, &mut tasks);
-            let observer = Observer::start(&api, manager.log.clone(), &mut tasks);
+            let observer = Observer::start(&api, &manager, &mut tasks);
             anyhow::Ok((api, unguarded, providers, observer))
         })?;
         Ok(Self { _tasks: tasks, webhook, manager, providers, observer, api, unguarded, handle, control_plane })

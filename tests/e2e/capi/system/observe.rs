@@ -30,7 +30,9 @@ use super::{
     Tasks,
     api::{Api, CORE},
     definitions::{CONTROL_PLANE, plural},
+    manager::Manager,
 };
+use crate::stack::http;
 
 /// So often it is looked at the manager's log.
 const TICK: Duration = Duration::from_millis(100);
@@ -56,6 +58,8 @@ pub struct Observer {
     /// The newest resource version of Clusters that was seen. Resource versions of a kind are numbers that grow (KEP-5504).
     newest: Arc<AtomicU64>,
     errors: Arc<Mutex<Errors>>,
+    /// The port of the manager's metrics.
+    metrics: u16,
     /// In which state a Cluster was found stuck, and why.
     stuck: Arc<Mutex<HashMap<(String, String), (BTreeSet<String>, String)>>>,
     /// Counts events.
@@ -89,14 +93,15 @@ pub enum Outcome {
 
 impl Observer {
     /// Watches on the current runtime, and reads the manager's log for its errors.
-    pub fn start(api: &Api, log: PathBuf, tasks: &mut Tasks) -> Self {
+    pub fn start(api: &Api, manager: &Manager, tasks: &mut Tasks) -> Self {
         let (change, changed) = watch::channel(0);
         let change = Arc::new(change);
         let observer = Self {
             objects: Arc::default(),
             newest: Arc::default(),
             stuck: Arc::default(),
-            errors: Arc::new(Mutex::new(Errors { log, read: 0, found: HashMap::new() })),
+            metrics: manager.diagnostics_port,
+            errors: Arc::new(Mutex::new(Errors { log: manager.log.clone(), read: 0, found: HashMap::new() })),
             changed,
         };
         for (group_version, kind) in KINDS {
@@ -251,7 +256,7 @@ impl Observer {
         let mut seen = self.fingerprint(namespace, cluster);
         let mut errors = self.errors(namespace, cluster).len();
         let mut since = Instant::now();
-        let mut nudges = 0;
+        let (mut nudged, mut idle) = (since, 0);
         loop {
             let moved = self
                 .wait_for(TICK, |this| match this.standing(namespace, cluster) {
@@ -267,32 +272,50 @@ impl Observer {
                     seen = self.fingerprint(namespace, cluster);
                     errors = self.errors(namespace, cluster).len();
                     since = Instant::now();
-                    nudges = 0;
+                    nudged = since;
+                    idle = 0;
                 }
                 None => {
                     let all = self.errors(namespace, cluster);
                     let new = &all[errors.min(all.len())..];
                     let same = new.last().map_or(0, |last| new.iter().rev().take_while(|error| *error == last).count());
-                    let stuck = since.elapsed() >= patience.quiet && same >= patience.repeats;
+                    let known_error = since.elapsed() >= patience.quiet && same >= patience.repeats;
                     // It was stuck in this very state before; a manager that found a way would have gone on by now.
-                    if let Some((_, why)) =
-                        before.as_ref().filter(|(state, _)| *state == seen && since.elapsed() >= patience.quiet)
-                    {
+                    let as_before =
+                        before.as_ref().filter(|(state, _)| *state == seen && since.elapsed() >= patience.quiet * 2);
+                    if let Some((_, why)) = as_before {
                         return Ok(Outcome::Stuck(why.clone()));
                     }
-                    if stuck || since.elapsed() >= patience.silent {
+                    if known_error || idle >= patience.idle {
                         let Standing::Moving(what) = self.standing(namespace, cluster) else { continue };
                         let why = new.last().cloned().unwrap_or(what);
                         self.stuck.lock().insert(known, (seen, why.clone()));
                         return Ok(Outcome::Stuck(why));
                     }
-                    if since.elapsed() >= patience.quiet * (nudges + 1) {
+                    // A nudge has had its effect when every queue of the manager was empty behind it.
+                    if nudged.elapsed() >= patience.quiet && self.is_idle()? {
+                        idle += 1;
                         nudge().await?;
-                        nudges += 1;
+                        nudged = Instant::now();
                     }
                 }
             }
         }
+    }
+
+    /// Makes [`Self::settle`] look anew at a Cluster that it found stuck.
+    pub fn forget(&self, namespace: &str, cluster: &str) {
+        self.stuck.lock().remove(&(namespace.to_owned(), cluster.to_owned()));
+    }
+
+    /// Whether the manager works on nothing, and nothing waits for it.
+    fn is_idle(&self) -> Result<bool> {
+        let (_, metrics) = http::get(self.metrics, "/metrics").context("failed to read the manager's metrics")?;
+        let busy = metrics.lines().any(|line| {
+            let counts = ["workqueue_depth{", "controller_runtime_active_workers{"];
+            counts.iter().any(|count| line.starts_with(count)) && !line.ends_with(" 0")
+        });
+        Ok(!busy)
     }
 
     /// The errors that the manager reported of a Cluster's topology, in their order.
@@ -341,13 +364,13 @@ pub struct Patience {
     pub quiet: Duration,
     /// So often the same error was reported.
     pub repeats: usize,
-    /// Without any error, so long.
-    pub silent: Duration,
+    /// Without any error: so often the manager was nudged, had nothing more to do, and nothing had happened.
+    pub idle: usize,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { quiet: Duration::from_millis(1500), repeats: 6, silent: Duration::from_secs(20) }
+        Self { quiet: Duration::from_secs(1), repeats: 6, idle: 4 }
     }
 }
 
@@ -387,11 +410,25 @@ impl Errors {
             let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
             if line["controller"] == "topology/cluster" && line["err"].is_string() {
                 let cluster = |name: &str| line["Cluster"][name].as_str().unwrap_or_default().to_owned();
-                let error = line["err"].as_str().unwrap_or_default().to_owned();
+                let error = without_generated_names(line["err"].as_str().unwrap_or_default());
                 self.found.entry((cluster("namespace"), cluster("name"))).or_default().push(error);
             }
         }
     }
+}
+
+/// A text in which names that Kubernetes generated (`prod-x7k2p`) are cut, so that the same error is the same text each time.
+fn without_generated_names(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut cut = String::new();
+    for word in text.split_inclusive(|c| !is_word(c)) {
+        let (name, end) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
+        match name.rsplit_once('-') {
+            Some((base, suffix)) if suffix.len() == 5 => cut.extend([base, "-*", end]),
+            _ => cut.push_str(word),
+        }
+    }
+    cut
 }
 
 fn revision(object: &DynamicObject) -> u64 {
