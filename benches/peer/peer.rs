@@ -130,10 +130,8 @@ impl Pair {
     /// Starts both some times in turn, with the fleet there, and leaves them running and at rest.
     pub fn start(world: &mut World, table: &mut Table) -> Result<Self> {
         let theirs = |world: &World| {
-            let paths = ["cluster", "clusterclass"].map(|kind| match kind {
-                "cluster" => "/validate-cluster-x-k8s-io-v1beta2-cluster",
-                _ => "/validate-cluster-x-k8s-io-v1beta2-clusterclass",
-            });
+            let paths =
+                ["/validate-cluster-x-k8s-io-v1beta2-cluster", "/validate-cluster-x-k8s-io-v1beta2-clusterclass"];
             Peer::new(world.manager.id(), world.manager.port, paths)
         };
         let ours = |world: &World| {
