@@ -1,8 +1,12 @@
 //! The system, and the fleet: one class with 30 versions, and 10,000 paused Clusters that use it.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -97,6 +101,7 @@ impl World {
         self.manager.kill();
         let configurations = installed::all(self)?;
         installed::delete(self, &configurations)?;
+        self.wait_until_nobody_is_asked()?;
         progress("creating Clusters");
         let asked_about = self.clusters.min(ASKED_ABOUT);
         self.create((0..self.clusters).map(cluster))?;
@@ -111,6 +116,20 @@ impl World {
         });
         self.write_statuses(control_planes)?;
         installed::create(self, &configurations)
+    }
+
+    /// The API server learns of deleted webhooks a moment later.
+    fn wait_until_nobody_is_asked(&self) -> Result<()> {
+        let start = Instant::now();
+        let path = format!("/apis/{}/namespaces/{}/clusters?dryRun=All", api::CORE, namespace(0));
+        loop {
+            let answer = self.runtime.block_on(self.api.send("POST", &path, "application/json", Some(&cluster(0))))?;
+            if answer.is_ok() {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < Duration::from_secs(30), "a Cluster cannot be created: {}", answer.message());
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn write_statuses(&self, statuses: impl IntoIterator<Item = (String, Value)>) -> Result<()> {
