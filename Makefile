@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity promise controlplane manager bench bench-planner race mutants cold
+.PHONY: help demo test lint advisories fidelity promise controlplane manager bench bench-planner race mutants cold bench-peer
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -52,6 +52,9 @@ race: ## how often writes that exclude each other are both admitted: PAIRS=400 f
 
 bench-planner: ## what a plan costs, beside Cluster API's own planner
 	cargo bench --bench planner
+
+bench-peer: ## what reviews cost us and Cluster API's own webhooks, side by side; PARTS="calls kubectl"
+	cargo bench --bench peer -- $(PARTS)
 
 mutants: ## does a test notice every small change of versions, planner and rules? Takes hours; goes on where it stopped
 	hack/mutants.sh $(ARGS)
