@@ -205,12 +205,8 @@ fn what_a_release_plans_with() {
 fn hundreds_of_states_are_followed_to_their_end() {
     let versions: Vec<String> = (30..37).map(|minor| format!("v1.{minor}.0")).collect();
     let known: Vec<_> = versions.iter().map(|text| Known::new(text)).collect();
-    let upgrade = Upgrade {
-        release: Release::V1_13,
-        source: Source::List(&known),
-        target: "v1.36.0",
-        provider: Provider::Other,
-    };
+    let upgrade =
+        Upgrade { release: Release::V1_13, source: Source::List(&known), target: "v1.36.0", provider: Provider::Other };
     let workers = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|tag| format!("v1.30.0+{tag}"));
     let from = Running { control_plane: "v1.30.0".to_owned(), workers: workers.into() };
     let mut seen = BTreeSet::new();
