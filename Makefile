@@ -1,6 +1,6 @@
 # The only entry: everything that people and CI run. `make` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint advisories fidelity promise controlplane bench bench-planner race mutants cold
+.PHONY: help demo test lint advisories fidelity promise controlplane manager bench bench-planner race mutants cold bench-peer
 SHELL := /bin/bash
 
 help: ## list the targets
@@ -11,7 +11,7 @@ demo: ## serve an example fleet on loopback, send reviews as an API server would
 	@cargo build --bin capi-version-guard --example demo
 	@cargo run --quiet --example demo
 
-test: ## all tests, with a real etcd, kube-apiserver and kubectl (built on the first run)
+test: ## all tests, with a real etcd, kube-apiserver, kubectl and Cluster API manager (built on the first run)
 	@# Not --all-targets: that would run the benches too, and slowly.
 	cargo test --lib --bins --tests --examples
 	cargo test --doc
@@ -40,6 +40,9 @@ promise: ## random sequences against the real Cluster API: SEQUENCES=200 SEED=1 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine
 	@tests/controlplane/build.sh
 
+manager: ## build Cluster API's manager for the tests, once per machine
+	@tests/manager/build.sh
+
 bench: ## what a review costs, as ratios against a server that judges nothing; PARTS="reviews users connections fleet"
 	cargo bench --bench webhook -- $(PARTS)
 
@@ -49,6 +52,9 @@ race: ## how often writes that exclude each other are both admitted: PAIRS=400 f
 
 bench-planner: ## what a plan costs, beside Cluster API's own planner
 	cargo bench --bench planner
+
+bench-peer: ## what reviews cost us and Cluster API's own webhooks, side by side; PARTS="calls kubectl"
+	cargo bench --bench peer -- $(PARTS)
 
 mutants: ## does a test notice every small change of versions, planner and rules? Takes hours; goes on where it stopped
 	hack/mutants.sh $(ARGS)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use capi_version_guard::{
     model::Provider,
-    planner::{DeadEnd, Known, Release, Running, Source, Trap, Upgrade, min_workers, plan, simulate},
+    planner::{DeadEnd, Installed, Known, Release, Running, Source, Trap, Upgrade, min_workers, plan, simulate},
 };
 use random::Random;
 use serde::Deserialize;
@@ -179,6 +179,40 @@ fn the_lowest_worker_turns_on_the_order_only_among_tags_that_are_not_the_control
         lowest.sort();
         assert_eq!(lowest, *expected, "{control_plane}");
     }
+}
+
+#[test]
+fn what_a_release_plans_with() {
+    let cases = [
+        ("v1.11.9", None),
+        ("1.12.0", Some((Release::V1_12_0, None))),
+        ("v1.12.3", Some((Release::V1_12_0, None))),
+        ("v1.12.4", Some((Release::V1_12_4, None))),
+        ("v1.13.0", Some((Release::V1_13, None))),
+        ("v1.14.2", Some((Release::V1_13, None))),
+        ("v1.15.0", Some((Release::V1_13, Some((1, 15))))),
+        ("v2.0.0", Some((Release::V1_13, Some((2, 0))))),
+    ];
+    for (text, expected) in cases {
+        let installed = Installed::of_version(text).unwrap();
+        assert_eq!(installed.release.map(|release| (release, installed.unknown)), expected, "{text}");
+    }
+    assert_eq!(Installed::of_version("latest"), None);
+}
+
+/// Eight worker sets whose build tags have no order take each stage in any order: hundreds of states, but not too many.
+#[test]
+fn hundreds_of_states_are_followed_to_their_end() {
+    let versions: Vec<String> = (30..37).map(|minor| format!("v1.{minor}.0")).collect();
+    let known: Vec<_> = versions.iter().map(|text| Known::new(text)).collect();
+    let upgrade =
+        Upgrade { release: Release::V1_13, source: Source::List(&known), target: "v1.36.0", provider: Provider::Other };
+    let workers = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|tag| format!("v1.30.0+{tag}"));
+    let from = Running { control_plane: "v1.30.0".to_owned(), workers: workers.into() };
+    let mut seen = BTreeSet::new();
+    assert!(all_orders_arrive(&upgrade, &from, &mut seen));
+    assert!(seen.len() > 200, "{}", seen.len());
+    assert_eq!(upgrade.follow(&from), Ok(()));
 }
 
 /// Whether every order of events arrives, by a look at all of them.

@@ -78,8 +78,8 @@ fn aimed(random: &mut Random, belief: &mut Belief) -> Vec<Step> {
             let mut shrunk = first.clone();
             let lost = random.below(shrunk.len());
             match random.below(4) {
-                0 | 1 => drop(shrunk.remove(lost)),
-                2 => shrunk[lost] = format!("v1.{}.7", 30 + lost),
+                0 => drop(shrunk.remove(lost)),
+                1 => shrunk[lost] = format!("v1.{}.7", 30 + lost),
                 _ => drop(shrunk.drain(..=lost.min(first.len() - 2))),
             }
             steps.push(Step::SetList { class: "a".into(), versions: Some(shrunk) });
@@ -297,7 +297,8 @@ fn target(random: &mut Random, belief: &Belief, at: usize) -> String {
     let now = list.iter().position(|version| *version == belief.clusters[at].version);
     match random.below(20) {
         0 => version(random, 30),
-        1 | 2 => listed(random, belief, at),
+        1 => random.pick(&["1.32.0", "v1.33", "v1.31.0 ", "v1.32.0_1", "latest"]).to_owned(),
+        2 => listed(random, belief, at),
         // The next, or the end.
         3..9 => match now {
             Some(now) if now + 1 < list.len() => list[now + 1].clone(),

@@ -144,7 +144,10 @@ async fn denied(run: &Run<'_>, step: &Step, tried: &Sequence, twin: &str) -> Res
         return Ok(Kind::NotTried);
     }
     let mut tried = tried.clone();
-    tried.steps.extend(probe(step, &tried));
+    match probe(step, &tried) {
+        Some(probe) => tried.steps.extend(probe),
+        None => return Ok(Kind::NotTried),
+    }
     let with = replay(run.system, run.verdicts, twin, false, &tried).await?;
     let feasible = match step.cluster() {
         Some(cluster) => with.iter().all(|(name, rest)| name != cluster || rest.is_fine()),
@@ -167,27 +170,33 @@ async fn denied(run: &Run<'_>, step: &Step, tried: &Sequence, twin: &str) -> Res
     Ok(if feasible { Kind::Feasible } else { Kind::Trapped })
 }
 
-/// How a new Cluster fares in a class whose extension was changed: those at their target need no plan any more.
-fn probe(step: &Step, tried: &Sequence) -> Vec<Step> {
-    let Step::SetExtension { class, extension: Some(_) } = step else { return Vec::new() };
+/// How a new Cluster fares in a class whose extension was changed: those at their target need no plan any more. None if the class
+/// has no way to go.
+fn probe(step: &Step, tried: &Sequence) -> Option<Vec<Step>> {
+    let Step::SetExtension { class, extension: Some(_) } = step else { return Some(Vec::new()) };
     let list = tried.steps.iter().rev().find_map(|step| match step {
         Step::SetList { class: of, versions } | Step::CreateClass { class: of, versions, .. } if of == class => {
             Some(versions.clone().unwrap_or_default())
         }
         _ => None,
     });
-    let Some([first, second, ..]) = list.as_deref() else { return Vec::new() };
+    let (first, second) = match list.as_deref() {
+        Some([first, second, ..]) => (first.clone(), second.clone()),
+        // Without a list any version goes.
+        None | Some([]) => ("v1.31.0".to_owned(), "v1.32.0".to_owned()),
+        Some([_]) => return None,
+    };
     let cluster = "probe".to_owned();
-    vec![
+    Some(vec![
         Step::CreateCluster {
             cluster: cluster.clone(),
             class: class.clone(),
-            version: first.clone(),
+            version: first,
             workers: false,
             restored: false,
         },
-        Step::Upgrade { cluster, version: second.clone() },
-    ]
+        Step::Upgrade { cluster, version: second },
+    ])
 }
 
 /// Finds out what trapped a Cluster, and counts it.

@@ -57,6 +57,14 @@ pub enum Role {
         /// The label of the namespaces that are left alone.
         label: &'static str,
     },
+    /// Everything that the rules match, without the conditions that keep requests back, in namespaces with a label. It
+    /// decides like any other, so a write that it would deny fails.
+    Witness {
+        /// Who is not asked about.
+        user: &'static str,
+        /// The label of the namespaces that it is asked about.
+        label: &'static str,
+    },
     /// Everything that the rules match: without the conditions. It never decides.
     Shadow,
 }
@@ -75,11 +83,12 @@ impl Replica {
                 Role::GuardExcept { user, label } => {
                     webhook["namespaceSelector"] =
                         json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
-                    let others = json!({
-                        "name": "not-the-exempt-user",
-                        "expression": format!("request.userInfo.username != '{user}'"),
-                    });
-                    webhook["matchConditions"].as_array_mut().context("a webhook without conditions")?.push(others);
+                    let conditions = webhook["matchConditions"].as_array_mut();
+                    conditions.context("a webhook without conditions")?.push(all_but(user));
+                }
+                Role::Witness { user, label } => {
+                    webhook["namespaceSelector"] = json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+                    webhook["matchConditions"] = json!([all_but(user)]);
                 }
                 Role::Unsynced => webhook["namespaceSelector"] = json!({"matchLabels": {"e2e": "unsynced"}}),
                 Role::Shadow => {
@@ -92,11 +101,17 @@ impl Replica {
         let suffix = match self.role {
             Role::Guard | Role::GuardExcept { .. } => return Ok(configuration),
             Role::Unsynced => "unsynced",
+            Role::Witness { .. } => "witness",
             Role::Shadow => "shadow",
         };
         configuration["metadata"]["name"] = json!(format!("capi-version-guard-{suffix}"));
         Ok(configuration)
     }
+}
+
+/// The condition that a user is not asked about.
+fn all_but(user: &str) -> Value {
+    json!({"name": "not-the-exempt-user", "expression": format!("request.userInfo.username != '{user}'")})
 }
 
 /// The file of the webhook configuration, and the others in the order in which kubectl takes them.

@@ -16,6 +16,8 @@ pub struct Webhook {
     directory: PathBuf,
     api_server: u16,
     config: Option<PathBuf>,
+    /// What it logs, as RUST_LOG says it.
+    pub levels: &'static str,
     /// More of its flags.
     pub args: Vec<String>,
     /// The port of the reviews; a replica that is started again has the same one.
@@ -30,6 +32,10 @@ pub struct VerdictLine {
     pub resource: String,
     pub operation: String,
     pub namespace: String,
+    pub name: String,
+    pub allowed: bool,
+    /// Those that spoke, with commas.
+    pub rules: String,
     pub basis: String,
     pub microseconds: u64,
 }
@@ -51,6 +57,8 @@ impl Webhook {
             directory,
             api_server: control_plane.port,
             config,
+            // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
+            levels: "info,capi_version_guard=debug",
             args: Vec::new(),
             port: 0,
             health_port: 0,
@@ -92,8 +100,7 @@ impl Webhook {
         let log = self.log();
         let before = size(&log);
         let binary = Path::new(env!("CARGO_BIN_EXE_capi-version-guard"));
-        // The verdicts that the ratchet gives are told at this level only, and calls are counted by their lines.
-        let levels = ("RUST_LOG", "info,capi_version_guard=debug");
+        let levels = ("RUST_LOG", self.levels);
         let mut process = Process::start(self.name, binary, &args, &[levels], &log)?;
         let ports = ["(webhook)", "(health)", "(metrics)"];
         let [webhook, health, _] =
@@ -101,6 +108,11 @@ impl Webhook {
         (self.port, self.health_port) = (webhook, health);
         self.process = Some(process);
         Ok(())
+    }
+
+    /// The id of its process; none if it does not run.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
     }
 
     /// Kills it as a crash would.

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -41,6 +42,9 @@ pub struct Manager {
     pub diagnostics_port: u16,
     /// Lines of JSON.
     pub log: PathBuf,
+    health_port: u16,
+    program: PathBuf,
+    args: Vec<String>,
     process: Process,
 }
 
@@ -84,17 +88,36 @@ impl Manager {
             "--kube-api-qps=500".to_owned(),
             "--kube-api-burst=1000".to_owned(),
         ];
-        let env = [("POD_NAMESPACE", "capi-system"), ("POD_NAME", "manager"), ("POD_UID", "manager")];
-        let log = directory.join("manager.log");
-        let mut process = Process::start("the manager", &release.directory.join("manager"), &args, &env, &log)?;
-        process.wait_until("ready", || http::get(health_port, "/readyz").ok().filter(|(code, _)| *code == 200))?;
-        Ok(Self { port, diagnostics_port, log, process })
+        let (program, log) = (release.directory.join("manager"), directory.join("manager.log"));
+        let process = run(&program, &args, &log, health_port)?;
+        Ok(Self { port, diagnostics_port, log, health_port, program, args: args.to_vec(), process })
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Kills it and starts it again; gives back how long it took to be ready.
+    pub fn restart(&mut self) -> Result<Duration> {
+        self.process.kill();
+        let start = Instant::now();
+        self.process = run(&self.program, &self.args, &self.log, self.health_port)?;
+        Ok(start.elapsed())
     }
 
     /// The id of its process.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
+}
+
+/// Starts it and waits until it is ready.
+fn run(program: &Path, args: &[String], log: &Path, health_port: u16) -> Result<Process> {
+    let env = [("POD_NAMESPACE", "capi-system"), ("POD_NAME", "manager"), ("POD_UID", "manager")];
+    let mut process = Process::start("the manager", program, args, &env, log)?;
+    process.wait_until("ready", || http::get(health_port, "/readyz").ok().filter(|(code, _)| *code == 200))?;
+    Ok(process)
 }
 
 /// Applies what is no Pod: definitions and webhooks, called by URL, since no Service leads here.

@@ -14,7 +14,7 @@ pub mod providers;
 use std::{path::Path, sync::mpsc, thread};
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{runtime::Handle, task::AbortHandle};
 
 use self::{
@@ -31,6 +31,9 @@ use crate::stack::{
 
 /// A namespace with this label is not guarded: this project's webhook is not called for what is in it.
 pub const UNGUARDED: &str = "guard-of-the-tests/off";
+
+/// The user for whom this project's webhook is not called.
+pub const EXEMPT: &str = "other-admin";
 
 /// The running system.
 pub struct System {
@@ -68,7 +71,7 @@ impl System {
         let mut webhook = Webhook::new("guard", &control_plane, config)?;
         webhook.args = args;
         webhook.start(&control_plane)?;
-        let guard = Replica { port: webhook.port, role: Role::GuardExcept { user: "other-admin", label: UNGUARDED } };
+        let guard = Replica { port: webhook.port, role: Role::GuardExcept { user: EXEMPT, label: UNGUARDED } };
         install::webhook_configurations(&control_plane, &[guard])?;
         let kubeconfig = control_plane.admin_kubeconfig("default");
         let other = control_plane.kubeconfig(OTHER_ADMIN, "default", control_plane.port);
@@ -91,13 +94,17 @@ impl System {
 
     /// Creates a namespace.
     pub async fn namespace(&self, name: &str, guarded: bool) -> Result<()> {
-        let labels = if guarded { json!({}) } else { json!({UNGUARDED: "true"}) };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
-        self.api.create(&namespace).await?.object()?;
+        self.namespace_with(name, if guarded { json!({}) } else { json!({UNGUARDED: "true"}) }).await?;
         for template in definitions::templates(name, "simulated") {
             self.api.create(&template).await?.object()?;
         }
         Ok(())
+    }
+
+    /// Creates a namespace with labels, and nothing in it.
+    pub async fn namespace_with(&self, name: &str, labels: Value) -> Result<()> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        self.api.create(&namespace).await?.object().map(drop)
     }
 }
 

@@ -143,6 +143,11 @@ impl Providers {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
+        let provisioned = json!({"status": {"initialization": {"provisioned": true}}});
+        if object.pointer("/spec/providerID").is_some() {
+            // It was moved here or restored: its Node is there.
+            return self.merge(INFRASTRUCTURE, object, &provisioned, "/status").await;
+        }
         let id = format!("simulated://{namespace}/{name}");
         let node = format!("{namespace}-{name}");
         let version = machine.pointer("/spec/version").context("a Machine without a version")?;
@@ -165,8 +170,7 @@ impl Providers {
         let status = json!({"status": {"nodeInfo": info, "conditions": conditions}});
         self.api.merge(&format!("/api/v1/nodes/{node}/status"), &status).await?.object()?;
         self.merge(INFRASTRUCTURE, object, &json!({"spec": {"providerID": id}}), "").await?;
-        self.merge(INFRASTRUCTURE, object, &json!({"status": {"initialization": {"provisioned": true}}}), "/status")
-            .await
+        self.merge(INFRASTRUCTURE, object, &provisioned, "/status").await
     }
 
     async fn control_plane(&self, object: &Value) -> Result<()> {
