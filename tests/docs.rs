@@ -127,3 +127,18 @@ fn every_gap_is_held_by_a_test_that_exists() {
         assert!(names.contains(&name), "docs/gaps.md, {label}: there is no test case {name:?}");
     }
 }
+
+#[test]
+fn every_fact_of_the_api_server_has_its_row_and_its_test() {
+    let facts = read("tests/api_server/facts.rs");
+    let (_, rest) = facts.split_once("pub const FACTS").unwrap();
+    let (table, _) = rest.split_once("];\n").unwrap();
+    let quoted: Vec<_> = table.split('"').skip(1).step_by(2).collect();
+    let tests: Vec<_> = quoted.chunks(2).map(|pair| pair[1].to_owned()).collect();
+    let page = read("docs/api-server.md");
+    let rows = page.lines().filter_map(|line| line.strip_suffix("` |")?.rsplit_once("| `"));
+    let mut named: Vec<_> = rows.map(|(_, test)| test.to_owned()).collect();
+    assert_eq!(named.iter().collect::<BTreeSet<_>>(), tests.iter().collect::<BTreeSet<_>>());
+    named.dedup();
+    assert_eq!(named.len(), tests.len());
+}

@@ -49,7 +49,7 @@ use crate::{
 };
 
 /// The API server keeps an idle connection for 90 s, and does not repeat a call whose connection was closed under it; so
-/// the one who closes has to be the API server.
+/// the one who closes has to be the API server. tests/api_server holds both.
 pub const KEEP_ALIVE: Duration = Duration::from_mins(2);
 
 /// A connection that does not finish its handshake in this time is dropped.

@@ -21,8 +21,9 @@ pub struct Refusal {
     /// Why, in the words of the metric.
     pub reason: Reason,
     message: String,
-    /// Whether the API server shall repeat the call. It does so by itself, up to ten times, until the user's request
-    /// ends in "context deadline exceeded"; so only where a cure within seconds is likely.
+    /// Whether the API server shall repeat the call. It does so by itself, ten times, and then shows the message; but
+    /// where the webhook's timeout comes first, "context deadline exceeded" in its place. So only where a cure within
+    /// seconds is likely. docs/api-server.md names the tests.
     retry_soon: bool,
 }
 
