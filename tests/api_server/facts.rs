@@ -1,6 +1,14 @@
 //! The facts, each a test that is named by it.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use capi_version_guard::server::KEEP_ALIVE;
@@ -17,8 +25,9 @@ use crate::{
 type Fact = fn(&ControlPlane, &str) -> Result<()>;
 
 /// Each fact's namespace and name.
-pub const FACTS: [(&str, &str, Fact); 11] = [
+pub const FACTS: [(&str, &str, Fact); 12] = [
     ("idle", "an_idle_connection_is_reused_and_closed_by_the_api_server_after_90_seconds", idle_connections),
+    ("many-connections", "of_the_connections_to_a_webhook_25_are_kept_when_idle", many_connections),
     ("repeated", "a_503_with_retry_after_is_repeated_for_a_create", retried),
     (
         "repeated-to-the-end",
@@ -248,6 +257,39 @@ fn idle_connections(control_plane: &ControlPlane, namespace: &str) -> Result<()>
     let [_, _, three] = exactly(hook.calls())?;
     ensure!(three.connection != two.connection, "a closed connection is used");
     Ok(())
+}
+
+fn many_connections(control_plane: &ControlPlane, namespace: &str) -> Result<()> {
+    const AT_ONCE: usize = 30;
+    let arrived = AtomicUsize::new(0);
+    // No call is answered before all are here, so each has a connection of its own.
+    let hook = Hook::start(control_plane, move |_| {
+        arrived.fetch_add(1, Ordering::SeqCst);
+        let all = || Ok((arrived.load(Ordering::SeqCst) >= AT_ONCE).then_some(()));
+        match until("all calls", Duration::from_secs(25), all) {
+            Ok(()) => Answer::Allow(Vec::new()),
+            Err(_) => Answer::Close,
+        }
+    })?;
+    hook.register(control_plane, namespace, &json!({"timeoutSeconds": 30}))?;
+    thread::scope(|scope| {
+        let create = |at| scope.spawn(move || create(control_plane, namespace, &format!("thing-{at}")));
+        let created: Vec<_> = (0..AT_ONCE).map(create).collect();
+        created.into_iter().try_for_each(|created| equal(&created.join().expect("no panic")?.code, &201))
+    })?;
+    let used: BTreeSet<_> = hook.calls().iter().map(|call| call.connection).collect();
+    equal(&used.len(), &AT_ONCE)?;
+    let too_many = AT_ONCE - 25;
+    until(
+        "what is too many is closed",
+        Duration::from_mins(1),
+        || Ok((hook.closed().len() >= too_many).then_some(())),
+    )?;
+    // The others stay, and serve.
+    equal(&create(control_plane, namespace, "last")?.code, &201)?;
+    let last = hook.calls().last().context("no call")?.connection;
+    ensure!(used.contains(&last), "a new connection, although some are idle");
+    equal(&hook.closed().len(), &too_many)
 }
 
 fn exactly<const N: usize>(calls: Vec<Call>) -> Result<[Call; N]> {
