@@ -33,8 +33,9 @@ fidelity: ## compare with Cluster API's own functions: CASES=20000 plans per rel
 	FIDELITY_CASES=$(or $(CASES),20000) FIDELITY_PAIRS=$(or $(PAIRS),20000) FIDELITY_SEED=$(or $(SEED),1) \
 	  cargo test --test fidelity -- --nocapture
 
-promise: ## random sequences against the real Cluster API: SEQUENCES=200 SEED=1 CAPI=1.14.2; goes on where it stopped
+promise: ## random sequences against the real Cluster API: SEQUENCES=200 SEED=1 CAPI=1.14.2 WITHOUT=a-rule; goes on where it stopped
 	PROMISE_SEQUENCES=$(or $(SEQUENCES),200) PROMISE_SEED=$(or $(SEED),1) PROMISE_CAPI=$(or $(CAPI),1.14.2) \
+	  $(if $(WITHOUT),PROMISE_WITHOUT=$(WITHOUT)) \
 	  cargo test --test promise -- --nocapture
 
 controlplane: ## build etcd, kube-apiserver and kubectl for the tests, once per machine

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
 use crate::{
-    Guarded, PARALLEL, Setting,
+    Guarded, PARALLEL, Setting, generate,
     run::{Denial, Rest, Run, replay},
     sequence::{Sequence, Step},
     system::manager::Release,
@@ -17,8 +17,10 @@ use crate::{
 /// Seeds that run whole, half of them with the gate `RuntimeSDK` on.
 const SEEDS: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
-/// With a rule switched off, these find a trap: the rule is needed, and a trap would be found.
-const WITHOUT: [(&str, [u64; 5]); 2] = [("version-reachable", [1, 2, 3, 4, 5]), ("list-keeps-paths", [1, 2, 3, 4, 5])];
+/// With one of these rules switched off, the named sequences that it denies are found to be traps, and in the sequences of these
+/// seeds traps are found too: the rule is needed, and a trap would be found.
+const WITHOUT: [(&str, [u64; 5]); 2] =
+    [("version-reachable", [6, 10, 20, 30, 40]), ("list-keeps-paths", [120, 208, 372, 402, 409])];
 
 /// A webhook that is told this release denies what 1.14 can do: its planner has no plan within a minor.
 const TOO_STRICT: &str = "v1.12.3";
@@ -32,6 +34,9 @@ struct Case {
     denied: Vec<String>,
     /// What becomes of it where we do not guard.
     alone: Alone,
+    /// Whether it would be denied by who takes the manager for [`TOO_STRICT`].
+    #[serde(default, rename = "deniedTooStrictly")]
+    denied_too_strictly: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -76,22 +81,31 @@ pub fn run(release: &Release) -> Result<ExitCode> {
         let (count, all) = tally::sum(reports.iter().map(|(_, report)| report));
         println!("RuntimeSDK={runtime_sdk}\n{}", tally::table(count, &all));
     }
+    let named = |chosen: &dyn Fn(&Case) -> bool| -> Vec<Sequence> {
+        let chosen = cases.iter().filter(|case| chosen(case));
+        chosen.map(|case| Sequence { quiet: true, steps: case.steps.clone() }).collect()
+    };
     for (rule, seeds) in WITHOUT {
-        let traps = faults(release, Setting { off: Some(rule), ..Setting::default() }, &seeds)?.0;
-        ensure!(traps > 0, "without {rule} no trap is found with the seeds {seeds:?}");
-        println!("without {rule} ... {traps} traps are found");
+        let sequences = named(&|case| case.denied == [rule] && case.alone == Alone::Stuck);
+        let count = sequences.len();
+        let setting = || Setting { off: Some(rule.to_owned()), ..Setting::default() };
+        let traps = faults(release, setting(), sequences)?.0;
+        ensure!(count > 0 && traps == count, "without {rule} {traps} of {count} named traps are found");
+        let by_chance = faults(release, setting(), seeds.iter().map(|seed| generate::sequence(*seed)).collect())?.0;
+        ensure!(by_chance > 0, "without {rule} no trap is found with the seeds {seeds:?}");
+        println!("without {rule} ... {traps} named traps are found, and {by_chance} by the seeds {seeds:?}");
     }
     let strict = Setting { told: Some(TOO_STRICT), ..Setting::default() };
-    let denials = faults(release, strict, &SEEDS)?.1;
+    let denials = faults(release, strict, named(&|case| case.denied_too_strictly))?.1;
     ensure!(denials > 0, "a webhook that takes the manager for {TOO_STRICT} is not found to deny too much");
     println!("told that {TOO_STRICT} runs ... {denials} false denials are found");
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many traps and false denials the sequences of `seeds` find.
-fn faults(release: &Release, setting: Setting, seeds: &[u64]) -> Result<(usize, usize)> {
+/// How many traps and false denials the sequences find.
+fn faults(release: &Release, setting: Setting, sequences: Vec<Sequence>) -> Result<(usize, usize)> {
     let mut found = (0, 0);
-    Guarded::start(release, setting)?.run_seeds(seeds, |_, report| {
+    Guarded::start(release, setting)?.run_all((0..).zip(sequences), |_, report| {
         found.0 += report.traps.len();
         found.1 += report.false_denials.len();
         Ok(())

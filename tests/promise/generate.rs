@@ -29,11 +29,13 @@ pub fn sequence(seed: u64) -> Sequence {
     let mut random = Random(seed);
     let random = &mut random;
     let mut belief = Belief { lists: Vec::new(), clusters: Vec::new() };
-    let mut steps = if random.once_in(2) { fleet(random, &mut belief) } else { aimed(random, &mut belief) };
+    let aims = random.once_in(2);
+    let mut steps = if aims { aimed(random, &mut belief) } else { fleet(random, &mut belief) };
     for _ in 0..3 + random.below(6) {
         steps.extend(step(random, &mut belief));
     }
-    Sequence { quiet: !random.once_in(5), steps }
+    // What is aimed at is a state, so it is waited for.
+    Sequence { quiet: aims || !random.once_in(3), steps }
 }
 
 /// A fleet to begin with: a class or more, and a Cluster or two.
@@ -80,14 +82,15 @@ fn aimed(random: &mut Random, belief: &mut Belief) -> Vec<Step> {
             match random.below(4) {
                 0 => drop(shrunk.remove(lost)),
                 1 => shrunk[lost] = format!("v1.{}.7", 30 + lost),
-                _ => drop(shrunk.drain(..=lost.min(first.len() - 2))),
+                // What lies behind the hop that it is taking, and often the next one with it.
+                _ => drop(shrunk.drain(..=(held + random.below(2)).min(first.len() - 2))),
             }
             steps.push(Step::SetList { class: "a".into(), versions: Some(shrunk) });
         }
         // A class that begins further up, at rest or on the way.
         2 | 3 => {
             steps.push(cluster(belief, &first[0]));
-            let (from, count) = (31 + random.below(3), 2 + random.below(3));
+            let (from, count) = (32 + random.below(2), 2 + random.below(3));
             let other = list(random, from, count, "");
             let shared = random.once_in(2);
             let mut second = if shared { first.clone() } else { other };

@@ -5,6 +5,8 @@
 //! more (else it is a *trap*). A denied write is tried in a twin namespace that is not guarded: if Cluster API takes it and
 //! carries it out, it was a *false denial*. See docs/promise.md.
 //!
+//! PROMISE_WITHOUT=<rule> switches a rule of ours off, PROMISE_PRINT=1 shows the sequences of the seeds and runs none.
+//!
 //! `make test` runs the sequences that are named in tests/cases/promise and some seeds; `make promise` runs more.
 #![allow(missing_docs, reason = "nobody depends on a test")]
 
@@ -30,6 +32,7 @@ use tempfile::TempDir;
 
 use crate::{
     oracle::Report,
+    sequence::Sequence,
     system::{
         System,
         manager::{self, Options, Release},
@@ -64,6 +67,12 @@ fn run_all() -> Result<ExitCode> {
     };
     let count = number("PROMISE_SEQUENCES")?;
     let seed = number("PROMISE_SEED")?.unwrap_or(1);
+    if env::var_os("PROMISE_PRINT").is_some() {
+        for seed in seed..seed + count.unwrap_or(1) {
+            println!("{seed} {}", serde_json::to_string(&generate::sequence(seed))?);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let newest = || manager::NEWEST.to_owned();
     let version =
         env::var("PROMISE_CAPI").map_or_else(|_| newest(), |version| format!("v{}", version.trim_start_matches('v')));
@@ -73,20 +82,22 @@ fn run_all() -> Result<ExitCode> {
     if !network::is_own() {
         return network::run_inside();
     }
+    let off = env::var("PROMISE_WITHOUT").ok();
     match count {
-        Some(count) => many(&release, seed..seed + count),
+        Some(count) => many(&release, seed..seed + count, off),
         None => fixed::run(&release),
     }
 }
 
 /// `make promise`: the sequences of `seeds`, but for those that this build has run already.
-fn many(release: &Release, seeds: Range<u64>) -> Result<ExitCode> {
-    let mut kept = Kept::open(&release.version)?;
+fn many(release: &Release, seeds: Range<u64>, off: Option<String>) -> Result<ExitCode> {
+    let without = off.as_ref().map(|rule| format!("-without-{rule}")).unwrap_or_default();
+    let mut kept = Kept::open(&format!("{}{without}", release.version))?;
     for runtime_sdk in [true, false] {
         let mine = seeds.clone().filter(|seed| (seed % 2 == 0) == runtime_sdk);
         let todo: Vec<_> = mine.filter(|seed| !kept.reports.contains_key(seed)).collect();
         for batch in todo.chunks(BATCH) {
-            let system = Guarded::start(release, Setting { runtime_sdk, ..Setting::default() })?;
+            let system = Guarded::start(release, Setting { runtime_sdk, off: off.clone(), told: None })?;
             system.run_seeds(batch, |seed, report| {
                 eprintln!("seed {seed}: {} writes in {:.1} s", report.writes, report.seconds);
                 kept.add(seed, report)
@@ -104,12 +115,12 @@ fn many(release: &Release, seeds: Range<u64>) -> Result<ExitCode> {
 }
 
 /// How the system is set up.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Setting {
     /// The gate of the manager, which our configuration says too.
     runtime_sdk: bool,
     /// A rule of ours that is switched off.
-    off: Option<&'static str>,
+    off: Option<String>,
     /// The release that we are told, if it is not the one that runs.
     told: Option<&'static str>,
 }
@@ -142,18 +153,26 @@ impl Guarded {
     }
 
     /// Runs the sequences of `seeds`, some at once, and hands each report out as it comes.
-    fn run_seeds(mut self, seeds: &[u64], mut report: impl FnMut(u64, Report) -> Result<()>) -> Result<()> {
+    fn run_seeds(self, seeds: &[u64], report: impl FnMut(u64, Report) -> Result<()>) -> Result<()> {
+        self.run_all(seeds.iter().map(|seed| (*seed, generate::sequence(*seed))), report)
+    }
+
+    /// Runs sequences, some at once, and hands each report out as it comes.
+    fn run_all(
+        mut self,
+        sequences: impl IntoIterator<Item = (u64, Sequence)>,
+        mut report: impl FnMut(u64, Report) -> Result<()>,
+    ) -> Result<()> {
         let done = self.system.handle.clone().block_on(async {
-            let sequences = stream::iter(seeds.iter().copied()).map(async |seed| {
-                let sequence = generate::sequence(seed);
-                let report = oracle::judge(&self.system, &self.verdicts, &format!("s{seed}"), &sequence).await;
-                let text = || format!("seed {seed}: {}", serde_json::to_string(&sequence).unwrap_or_default());
-                anyhow::Ok((seed, report.with_context(text)?))
+            let sequences = stream::iter(sequences).map(async |(number, sequence)| {
+                let report = oracle::judge(&self.system, &self.verdicts, &format!("s{number}"), &sequence).await;
+                let text = || format!("sequence {number}: {}", serde_json::to_string(&sequence).unwrap_or_default());
+                anyhow::Ok((number, report.with_context(text)?))
             });
             let mut reports = pin!(sequences.buffer_unordered(PARALLEL));
             while let Some(done) = reports.next().await {
-                let (seed, done) = done?;
-                report(seed, done)?;
+                let (number, done) = done?;
+                report(number, done)?;
             }
             anyhow::Ok(())
         });

@@ -213,7 +213,9 @@ impl Observer {
             None => return moving("it is not reconciled yet".to_owned()),
         }
         for annotation in [UPGRADE_STEP, PENDING_HOOKS] {
-            if let Some(value) = object["metadata"]["annotations"].get(annotation) {
+            // Cluster API 1.12 leaves an empty step behind.
+            let value = object["metadata"]["annotations"].get(annotation);
+            if let Some(value) = value.filter(|value| *value != "") {
                 return moving(format!("{annotation} is {}", text(value)));
             }
         }
