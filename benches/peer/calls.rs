@@ -3,14 +3,14 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 
 use crate::{
-    client::{Connection, request},
+    client::{Connection, one_second, request},
     figures::p50_p99,
     fleet::{VERSIONS, World},
     peer::{Pair, Peer, Reviews},
@@ -170,25 +170,4 @@ struct Load {
     rates: Vec<f64>,
     calls: usize,
     cpu: f64,
-}
-
-/// Calls on every connection for a second; how many calls that were.
-fn one_second(request: &[u8], connections: &mut [Connection]) -> usize {
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = connections
-            .iter_mut()
-            .map(|connection| {
-                scope.spawn(move || {
-                    let mut calls = 0;
-                    while start.elapsed() < Duration::from_secs(1) {
-                        connection.call(request);
-                        calls += 1;
-                    }
-                    calls
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    })
 }

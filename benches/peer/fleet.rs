@@ -13,11 +13,13 @@ use tokio::runtime::Runtime;
 
 use crate::{
     installed, progress,
-    stack::{control_plane::ControlPlane, install, webhook::Webhook},
+    stack::{control_plane::ControlPlane, webhook::Webhook},
     system::{
         api::{self, Api},
         definitions::{self, CONTROL_PLANE},
-        manager::{self, Manager, Options, Release},
+        fleet,
+        manager::{Manager, Options, Release},
+        start_cluster_api,
     },
 };
 
@@ -61,13 +63,7 @@ pub fn name(n: usize) -> String {
 impl World {
     /// Starts the system and creates the fleet. Then neither webhook is running, and only Cluster API's are installed.
     pub fn start(directory: &Path, release: &Release, clusters: usize) -> Result<Self> {
-        let control_plane = ControlPlane::without_crds(directory)?;
-        let manager = Manager::start(&control_plane, release, Options { runtime_sdk: true })?;
-        let definitions = definitions::all();
-        let kinds: Vec<_> = definitions.iter().map(manager::served).collect::<Result<_>>()?;
-        control_plane.create("simulated", definitions)?;
-        control_plane.wait_until_served(&kinds)?;
-        install::namespace_and_rights(&control_plane)?;
+        let (control_plane, manager) = start_cluster_api(directory, release, Options { runtime_sdk: true })?;
         let mut webhook = Webhook::new("guard", &control_plane, None)?;
         webhook.levels = "info";
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -91,7 +87,7 @@ impl World {
         let namespace_object = |n| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace(n)}});
         self.create((0..NAMESPACES).map(namespace_object))?;
         self.create(definitions::templates(&namespace(0), "simulated"))?;
-        self.create([class()])?;
+        self.create([fleet::class(&namespace(0), CLASS, Some(&versions()))])?;
         // A Cluster whose class is not reconciled costs two seconds.
         let class = format!("clusterclass/{CLASS}");
         let team = namespace(0);
@@ -150,22 +146,6 @@ impl World {
         let all = stream::iter(objects).map(one).buffer_unordered(PARALLEL);
         self.runtime.block_on(all.try_for_each(async |_| Ok(())))
     }
-}
-
-fn class() -> Value {
-    let of = |group_version: &str, kind: &str| json!({"templateRef": {"apiVersion": group_version, "kind": kind, "name": "simulated"}});
-    json!({
-        "apiVersion": api::CORE, "kind": "ClusterClass", "metadata": {"namespace": namespace(0), "name": CLASS},
-        "spec": {
-            "infrastructure": of(definitions::INFRASTRUCTURE, "SimulatedClusterTemplate"),
-            "controlPlane": of(CONTROL_PLANE, "SimulatedControlPlaneTemplate"),
-            "workers": {"machineDeployments": [{
-                "class": "default", "bootstrap": of(definitions::BOOTSTRAP, "SimulatedConfigTemplate"),
-                "infrastructure": of(definitions::INFRASTRUCTURE, "SimulatedMachineTemplate"),
-            }]},
-            "kubernetesVersions": versions(),
-        },
-    })
 }
 
 fn cluster(n: usize) -> Value {

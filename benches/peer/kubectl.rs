@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 use crate::{
     figures::p50_p99,
     fleet::{self, World},
-    installed,
+    installed, markdown,
     peer::Pair,
     stack::install::{self, Replica, Role},
     system::api,
-    table,
 };
 
 const ROUNDS: usize = 2;
@@ -65,7 +64,7 @@ pub fn run(world: &World, pair: &Pair) -> Result<()> {
         let [neither, ours, theirs, both] = times.each_ref().map(cell);
         rows.push([(*what).to_owned(), neither, ours, theirs, both]);
     }
-    table::print(rows);
+    println!("\n{}", markdown::table(&rows));
     Ok(())
 }
 

@@ -12,6 +12,8 @@
 mod client;
 #[path = "../webhook/table.rs"]
 mod figures;
+#[path = "../../tests/support/markdown.rs"]
+mod markdown;
 #[path = "../../tests/stack/mod.rs"]
 mod stack;
 #[path = "../../tests/e2e/capi/system/mod.rs"]
@@ -39,24 +41,13 @@ use crate::{
     table::Table,
 };
 
-/// Keeps the processors from idling; benches/webhook says why.
-fn keep_awake() -> Result<Vec<stack::process::Process>> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let spin = ["-n", "19", "sh", "-c", "while :; do :; done"].map(ToOwned::to_owned);
-    let log = std::env::temp_dir().join("capi-version-guard-bench.log");
-    (0..cores).map(|_| stack::process::Process::start("a spinner", "nice".as_ref(), &spin, &[], &log)).collect()
-}
-
 /// Says what takes so long.
 fn progress(what: &str) {
     eprintln!("bench-peer: {what} ...");
 }
 
 fn main() -> ExitCode {
-    run().unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    stack::trials::exit(run())
 }
 
 fn run() -> Result<ExitCode> {
@@ -73,7 +64,7 @@ fn run() -> Result<ExitCode> {
     let on = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
     let directory = stack::directory("peer")?;
     let mut world = World::start(directory.path(), &release, clusters)?;
-    let _awake = keep_awake()?;
+    let _awake = stack::process::keep_awake()?;
     let mut table = Table::default();
     progress("starting both webhooks, some times");
     let pair = Pair::start(&mut world, &mut table)?;

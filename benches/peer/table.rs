@@ -1,5 +1,7 @@
 //! The table: ours, theirs, and how many times better ours is, with goals beside it.
 
+use crate::markdown;
+
 /// One figure of both.
 struct Row {
     what: String,
@@ -54,27 +56,8 @@ impl Table {
         let rows = self.0.iter().map(|row| {
             [&row.what, &row.ours, &row.theirs, &row.ratio, &row.goal, row.met].map(|text: &str| text.to_owned())
         });
-        print(std::iter::once(head).chain(rows).collect());
-    }
-}
-
-/// Prints rows, the first of which is the head.
-pub fn print<const N: usize>(rows: Vec<[String; N]>) {
-    let widths: [usize; N] = std::array::from_fn(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0));
-    println!();
-    for (n, row) in rows.iter().enumerate() {
-        let cells: Vec<_> = (0..N)
-            .map(|at| {
-                let width = widths[at];
-                if at == 0 { format!("{:<width$}", row[at]) } else { format!("{:>width$}", row[at]) }
-            })
-            .collect();
-        println!("| {} |", cells.join(" | "));
-        if n == 0 {
-            let lines: Vec<_> =
-                (0..N).map(|at| format!("{}{}", "-".repeat(widths[at] + 1), if at == 0 { "-" } else { ":" })).collect();
-            println!("|{}|", lines.join("|"));
-        }
+        let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+        println!("\n{}", markdown::table(&rows));
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     sync::LazyLock,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use openssl::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
@@ -62,6 +62,27 @@ impl Connection {
         let text = String::from_utf8_lossy(&self.answer);
         text.split("\r\n\r\n").nth(1).unwrap_or_default().trim_end_matches('\0').to_owned()
     }
+}
+
+/// Calls on every connection for a second; how many calls that were.
+pub fn one_second(request: &[u8], connections: &mut [Connection]) -> usize {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = connections
+            .iter_mut()
+            .map(|connection| {
+                scope.spawn(move || {
+                    let mut calls = 0;
+                    while start.elapsed() < Duration::from_secs(1) {
+                        connection.call(request);
+                        calls += 1;
+                    }
+                    calls
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
 }
 
 /// The bytes of a POST of `body` to `path`, as the API server words it.

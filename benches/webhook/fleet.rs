@@ -8,17 +8,17 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
     baseline,
     client::{Connection, Server, request},
     reviews,
-    stack::{control_plane::ControlPlane, http, install},
+    stack::{
+        control_plane::{ControlPlane, client_config},
+        http, install,
+    },
     table::Table,
 };
 
@@ -243,8 +243,7 @@ fn touch(control_plane: &ControlPlane) {
 fn post(control_plane: &ControlPlane, objects: Vec<(String, Value)>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let kubeconfig = Kubeconfig::from_yaml(&control_plane.admin_kubeconfig("default")).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let config = client_config(&control_plane.admin_kubeconfig("default")).await.unwrap();
         let client = Client::try_from(config).unwrap();
         let send = async |(path, object): (String, Value)| {
             let request = ::http::Request::post(path).header("Content-Type", "application/json");

@@ -5,6 +5,8 @@
 //! are printed, never asserted. `cargo bench --bench webhook -- reviews users connections fleet` runs some parts only.
 #![allow(missing_docs, dead_code, reason = "nobody depends on a bench, and it uses a part of the tests' modules")]
 
+#[path = "../../tests/support/markdown.rs"]
+mod markdown;
 #[path = "../../tests/stack/mod.rs"]
 mod stack;
 
@@ -18,19 +20,8 @@ mod table;
 use stack::process;
 use table::Table;
 
-/// Keeps the processors from idling. On virtual machines it takes longer to wake an idle one than to answer a review, and
-/// whether one idles between two requests turns on a few microseconds: that would be measured, not the servers. The
-/// lowest priority leaves the time to whoever wants it.
-fn keep_awake() -> Vec<process::Process> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let spin = ["-n", "19", "sh", "-c", "while :; do :; done"].map(ToOwned::to_owned);
-    let log = std::env::temp_dir().join("capi-version-guard-bench.log");
-    let one = |_| process::Process::start("a spinner", "nice".as_ref(), &spin, &[], &log).unwrap();
-    (0..cores).map(one).collect()
-}
-
 fn main() {
-    let _awake = keep_awake();
+    let _awake = process::keep_awake().unwrap();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let on = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
     let mut table = Table::default();

@@ -9,7 +9,7 @@ use capi_version_guard::{config::Config, fleet::Fleet, model::ClusterClass, revi
 
 use crate::{
     baseline,
-    client::{Connection, Server, request},
+    client::{Connection, Server, one_second, request},
     reviews,
     table::{Table, p50_p99},
 };
@@ -68,22 +68,7 @@ fn rates(request: &[u8], ours: Server, fixed: Server) -> (f64, f64) {
 
 fn rate(request: &[u8], connections: &mut [Connection]) -> f64 {
     let start = Instant::now();
-    let calls: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = connections
-            .iter_mut()
-            .map(|connection| {
-                scope.spawn(move || {
-                    let mut calls = 0;
-                    while start.elapsed() < Duration::from_secs(1) {
-                        connection.call(request);
-                        calls += 1;
-                    }
-                    calls
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
+    let calls = one_second(request, connections);
     calls as f64 / start.elapsed().as_secs_f64()
 }
 

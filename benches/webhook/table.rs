@@ -1,5 +1,7 @@
 //! The table of figures, with targets beside them.
 
+use crate::markdown;
+
 /// One figure, its target, and whether it is met.
 struct Row {
     what: String,
@@ -26,34 +28,13 @@ impl Table {
 
     /// Prints all rows.
     pub fn print(&self) {
-        let head =
-            Row { what: "measured".to_owned(), figure: "figure".to_owned(), target: "target".to_owned(), met: None };
-        let width = |of: fn(&Row) -> &String| self.0.iter().chain([&head]).map(|row| of(row).len()).max().unwrap_or(0);
-        let widths = (width(|row| &row.what), width(|row| &row.figure), width(|row| &row.target));
-        let line = |row: &Row, met: &str| {
-            println!(
-                "| {:<what$} | {:>figure$} | {:<target$} | {met:<3} |",
-                row.what,
-                row.figure,
-                row.target,
-                what = widths.0,
-                figure = widths.1,
-                target = widths.2
-            );
-        };
-        println!();
-        line(&head, "met");
-        println!("|{:-<1$}|", "", widths.0 + 2 + 1 + widths.1 + 2 + 1 + widths.2 + 2 + 1 + 5);
-        for row in &self.0 {
-            line(
-                row,
-                match row.met {
-                    Some(true) => "yes",
-                    Some(false) => "no",
-                    None => "",
-                },
-            );
-        }
+        let head = ["measured", "figure", "target", "met"].map(ToOwned::to_owned);
+        let rows = self.0.iter().map(|row| {
+            let met = row.met.map_or("", |met| if met { "yes" } else { "no" });
+            [&row.what, &row.figure, &row.target, met].map(|text: &str| text.to_owned())
+        });
+        let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+        println!("\n{}", markdown::table(&rows));
     }
 }
 

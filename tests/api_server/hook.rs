@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use openssl::ssl::NameType;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -92,7 +92,6 @@ impl Hook {
 
     /// A webhook of a configuration: it is asked about things of v1 in `namespace`, and called at `url` or `service`.
     pub fn entry(control_plane: &ControlPlane, namespace: &str, address: &Value, more: &Value) -> Result<Value> {
-        let ca = std::fs::read(control_plane.directory.join("ca.crt"))?;
         let mut entry = json!({
             "name": "recorder.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
             "clientConfig": address,
@@ -102,7 +101,7 @@ impl Hook {
                 "operations": ["CREATE", "UPDATE"],
             }],
         });
-        entry["clientConfig"]["caBundle"] = json!(openssl::base64::encode_block(&ca));
+        entry["clientConfig"]["caBundle"] = json!(control_plane.ca_bundle()?);
         for (key, value) in more.as_object().into_iter().flatten() {
             entry[key] = value.clone();
         }
@@ -149,20 +148,11 @@ impl Hook {
 
 /// Reads one call and answers it; `false` if there will be no other.
 fn serve(stream: &mut BufReader<impl Read + Write>, answer: impl FnOnce(String, Value) -> Answer) -> Result<bool> {
-    let Some(head) = http::read_head(stream)? else { return Ok(false) };
-    let path = head.split(' ').nth(1).context("a request without a path")?.to_owned();
-    let length = http::header(&head, "content-length").context("a request without a length")?.parse()?;
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body)?;
+    let Some((path, body)) = http::read_post(stream)? else { return Ok(false) };
     let mut review: Value = serde_json::from_slice(&body)?;
     let request = review["request"].take();
-    let uid = request["uid"].clone();
-    let (code, headers, body) = match answer(path, request) {
-        Answer::Allow(warnings) => {
-            let response = json!({"uid": uid, "allowed": true, "warnings": warnings});
-            let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-            (200, "", review)
-        }
+    let (code, headers, body) = match answer(path, request.clone()) {
+        Answer::Allow(warnings) => (200, "", http::admits(&request, &warnings)),
         Answer::Http(code, headers, message) => {
             let status = json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": message,
@@ -171,11 +161,6 @@ fn serve(stream: &mut BufReader<impl Read + Write>, answer: impl FnOnce(String, 
         }
         Answer::Close => return Ok(false),
     };
-    let body = body.to_string();
-    let answer = format!(
-        "HTTP/1.1 {code} Some\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
-        body.len()
-    );
-    stream.get_mut().write_all(answer.as_bytes())?;
+    http::answer(stream.get_mut(), code, headers, &body)?;
     Ok(true)
 }

@@ -24,13 +24,10 @@ use anyhow::{Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 
-use crate::stack::control_plane::ControlPlane;
+use crate::stack::{control_plane::ControlPlane, trials};
 
 fn main() -> ExitCode {
-    run_all().unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    trials::exit(run_all())
 }
 
 fn run_all() -> Result<ExitCode> {
@@ -38,8 +35,7 @@ fn run_all() -> Result<ExitCode> {
     // They mostly wait.
     arguments.test_threads.get_or_insert(facts::FACTS.len());
     if arguments.list {
-        let trials = facts::FACTS.iter().map(|(_, name, _)| Trial::test(*name, || Ok(())));
-        return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
+        return Ok(trials::list(&arguments, facts::FACTS.iter().map(|(_, name, _)| (*name).to_owned())));
     }
     let directory = stack::directory("api_server")?;
     let control_plane = Arc::new(start(directory.path())?);
@@ -49,12 +45,7 @@ fn run_all() -> Result<ExitCode> {
             fact(&control_plane, namespace).map_err(|error| Failed::from(format!("{namespace}: {error:#}")))
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    if conclusion.has_failed() {
-        let kept = directory.keep();
-        eprintln!("logs: {}", kept.display());
-    }
-    Ok(conclusion.exit_code())
+    Ok(trials::run(&arguments, trials, directory))
 }
 
 /// A control plane with the kind of the tests, and a namespace for each.

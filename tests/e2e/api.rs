@@ -4,15 +4,12 @@ use std::{cell::RefCell, future::Future};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
     scenario::{Object, RunningObject},
-    stack::control_plane::ControlPlane,
+    stack::control_plane::{ControlPlane, client_config},
 };
 
 /// Requests under way at once.
@@ -28,9 +25,8 @@ impl Api {
     /// Connects.
     pub fn new(control_plane: &ControlPlane) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let kubeconfig = Kubeconfig::from_yaml(&control_plane.admin_kubeconfig("default"))?;
         let client = runtime.block_on(async {
-            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            let config = client_config(&control_plane.admin_kubeconfig("default")).await?;
             anyhow::Ok(Client::try_from(config)?)
         })?;
         Ok(Self { runtime, client })

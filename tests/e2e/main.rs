@@ -34,6 +34,7 @@ use crate::{
         control_plane::ControlPlane,
         gate::Gate,
         install::{self, Replica, Role},
+        trials,
         webhook::{self, Webhook, size},
     },
 };
@@ -50,10 +51,7 @@ struct World {
 }
 
 fn main() -> ExitCode {
-    run_all().unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    trials::exit(run_all())
 }
 
 fn run_all() -> Result<ExitCode> {
@@ -61,8 +59,7 @@ fn run_all() -> Result<ExitCode> {
     let scenarios = scenario::load()?;
     let named = |at: usize, theme: &str| format!("{theme}-{at}");
     if arguments.list {
-        let trials = scenarios.iter().map(|(theme, scenario)| Trial::test(trial_name(theme, scenario), || Ok(())));
-        return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
+        return Ok(trials::list(&arguments, scenarios.iter().map(|(theme, scenario)| trial_name(theme, scenario))));
     }
     let directory = stack::directory("e2e")?;
     let chosen = scenarios.iter().enumerate().filter(|(_, (theme, scenario))| {
@@ -76,12 +73,7 @@ fn run_all() -> Result<ExitCode> {
             run::run(&world, &namespace, scenario).map_err(|error| Failed::from(format!("{namespace}: {error:#}")))
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    if conclusion.has_failed() {
-        let kept = directory.keep();
-        eprintln!("logs: {}", kept.display());
-    }
-    Ok(conclusion.exit_code())
+    Ok(trials::run(&arguments, trials, directory))
 }
 
 fn trial_name(theme: &str, scenario: &Scenario) -> String {

@@ -79,7 +79,7 @@ pub fn run(release: &Release) -> Result<ExitCode> {
             ensure!(denials.is_empty(), "seed {seed}: a false denial: {}", serde_json::to_string_pretty(denials)?);
         }
         let (count, all) = tally::sum(reports.iter().map(|(_, report)| report));
-        println!("RuntimeSDK={runtime_sdk}\n{}", tally::table(count, &all));
+        println!("RuntimeSDK={runtime_sdk}\n{}", tally::tables(count, &all));
     }
     let named = |chosen: &dyn Fn(&Case) -> bool| -> Vec<Sequence> {
         let chosen = cases.iter().filter(|case| chosen(case));

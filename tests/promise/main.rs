@@ -12,6 +12,8 @@
 
 mod fixed;
 mod generate;
+#[path = "../support/markdown.rs"]
+mod markdown;
 mod oracle;
 #[path = "../support/random.rs"]
 mod random;
@@ -26,7 +28,7 @@ mod verdicts;
 
 use std::{env, ops::Range, pin::pin, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, stream};
 use tempfile::TempDir;
 
@@ -54,10 +56,7 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    run_all().unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    stack::trials::exit(run_all())
 }
 
 fn run_all() -> Result<ExitCode> {
@@ -66,9 +65,12 @@ fn run_all() -> Result<ExitCode> {
         text.parse().map(Some).with_context(|| format!("{name} is no number: {text}"))
     };
     let count = number("PROMISE_SEQUENCES")?;
+    ensure!(count != Some(0), "PROMISE_SEQUENCES is 0: nothing would be tried");
     let seed = number("PROMISE_SEED")?.unwrap_or(1);
+    let end =
+        seed.checked_add(count.unwrap_or(1)).context("PROMISE_SEED and PROMISE_SEQUENCES are too large together")?;
     if env::var_os("PROMISE_PRINT").is_some() {
-        for seed in seed..seed + count.unwrap_or(1) {
+        for seed in seed..end {
             println!("{seed} {}", serde_json::to_string(&generate::sequence(seed))?);
         }
         return Ok(ExitCode::SUCCESS);
@@ -84,7 +86,7 @@ fn run_all() -> Result<ExitCode> {
     }
     let off = env::var("PROMISE_WITHOUT").ok();
     match count {
-        Some(count) => many(&release, seed..seed + count, off),
+        Some(_) => many(&release, seed..end, off),
         None => fixed::run(&release),
     }
 }
@@ -110,7 +112,7 @@ fn many(release: &Release, seeds: Range<u64>, off: Option<String>) -> Result<Exi
             println!("{what}: {}\n  {}\n", fault.why, serde_json::to_string(&fault.sequence)?);
         }
     }
-    println!("{}", tally::table(sequences, &all));
+    println!("{}", tally::tables(sequences, &all));
     Ok(if all.traps.is_empty() && all.false_denials.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

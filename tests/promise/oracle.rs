@@ -1,6 +1,9 @@
 //! What a sequence shows of the promise: whether an admitted write trapped a Cluster, and whether a denied one was feasible.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Instant,
+};
 
 use anyhow::Result;
 use capi_version_guard::version::KubernetesVersion;
@@ -68,6 +71,8 @@ pub async fn judge(system: &System, verdicts: &Verdicts, name: &str, sequence: &
     let mut report = Report::default();
     let mut run = Run::begin(system, verdicts, name, true).await?;
     let mut done: Vec<(Step, Written)> = Vec::new();
+    // Behind how many of the steps that were done a Cluster was seen stuck, and ever since.
+    let mut stuck_since: HashMap<String, usize> = HashMap::new();
     for (at, step) in sequence.steps.iter().enumerate() {
         let change = version_change(&run, step).await?;
         let written = run.step(step).await?;
@@ -109,13 +114,21 @@ pub async fn judge(system: &System, verdicts: &Verdicts, name: &str, sequence: &
         if sequence.quiet {
             let rests = run.rest().await?;
             tracing::debug!("{name}: {rests:?}");
+            for (cluster, rest) in rests {
+                if matches!(rest, Rest::Stuck(_)) {
+                    stuck_since.entry(cluster).or_insert(done.len());
+                } else {
+                    stuck_since.remove(&cluster);
+                }
+            }
         }
     }
     let rests = run.finish().await?;
     run.end().await?;
     for (cluster, rest) in rests {
         if let Rest::Stuck(why) = rest {
-            trapped(&run, &mut report, &done, sequence.quiet, &cluster, &why, name).await?;
+            let seen = stuck_since.get(&cluster).copied().unwrap_or(done.len());
+            trapped(&run, &mut report, &done, seen, sequence.quiet, &cluster, &why).await?;
         }
     }
     report.seconds = start.elapsed().as_secs_f32();
@@ -199,16 +212,17 @@ fn probe(step: &Step, tried: &Sequence) -> Option<Vec<Step>> {
     ])
 }
 
-/// Finds out what trapped a Cluster, and counts it.
+/// Finds out what trapped a Cluster, and counts it. It was seen stuck behind the first `seen` steps, or at the end.
 async fn trapped(
     run: &Run<'_>,
     report: &mut Report,
     done: &[(Step, Written)],
+    seen: usize,
     quiet: bool,
     cluster: &str,
     why: &str,
-    name: &str,
 ) -> Result<()> {
+    let name = run.namespaces.own();
     let of_cluster = |step: &Step| step.cluster() == Some(cluster);
     let skipped = done.iter().any(|(step, _)| {
         of_cluster(step) && matches!(step, Step::Annotate { annotation: Annotation::SkipVersionCheck, set: true, .. })
@@ -220,7 +234,7 @@ async fn trapped(
     }
     let steps: Vec<_> = done.iter().map(|(step, _)| step.clone()).collect();
     // The last step behind which it is stuck and before which it was not.
-    let mut culprit = steps.len();
+    let mut culprit = seen;
     while culprit > 0 {
         let before = Sequence { quiet, steps: steps[..culprit - 1].to_vec() };
         let rests = replay(run.system, run.verdicts, &format!("{name}-{cluster}{culprit}"), false, &before).await?;

@@ -54,6 +54,8 @@ pub struct Run<'a> {
     pub namespaces: Namespaces,
     /// What is held.
     held: Vec<(String, Vec<String>)>,
+    /// How many rules have denied something in the namespaces so far.
+    denied: usize,
 }
 
 impl<'a> Run<'a> {
@@ -62,7 +64,7 @@ impl<'a> Run<'a> {
         let namespaces = Namespaces(name.to_owned());
         system.namespace(namespaces.own(), guarded).await?;
         system.namespace(&namespaces.other(), guarded).await?;
-        Ok(Self { system, verdicts, namespaces, held: Vec::new() })
+        Ok(Self { system, verdicts, namespaces, held: Vec::new(), denied: 0 })
     }
 
     /// Makes one step; what a provider does is always done.
@@ -72,8 +74,11 @@ impl<'a> Run<'a> {
             return Ok(Written { answer: Denial::Done, ours: BTreeSet::new(), warned: BTreeSet::new() });
         }
         let before = self.verdicts.denied(&self.namespaces);
+        // Between two steps only controllers write.
+        ensure!(before.len() == self.denied, "a controller's write was denied by {:?}", before.get(self.denied..));
         let answer = self.write(step, &self.system.api, "").await?;
         let after = self.verdicts.denied(&self.namespaces);
+        self.denied = after.len();
         let (ours, warned) = match &answer {
             Some(answer) => {
                 // Both webhooks may refuse; the API server then tells what one of them says.

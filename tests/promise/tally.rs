@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs::{self, File, OpenOptions},
     io::Write as _,
     path::PathBuf,
@@ -11,7 +10,10 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::oracle::{Denied, Report};
+use crate::{
+    markdown,
+    oracle::{Denied, Report},
+};
 
 /// The reports of one release and one build of webhook and tests, a line for each sequence.
 pub struct Kept {
@@ -87,44 +89,37 @@ pub fn sum<'a>(reports: impl IntoIterator<Item = &'a Report>) -> (u32, Report) {
 }
 
 /// The figures, as docs/promise.md shows them.
-pub fn table(count: u32, all: &Report) -> String {
-    let mut text = String::new();
-    let mut line = |what: &str, figure: String| {
-        let _ = writeln!(text, "| {what:<78} | {figure:>9} |");
-    };
+pub fn tables(count: u32, all: &Report) -> String {
     let share = |part: u32, of: u32| format!("{:.0} %", 100.0 * f64::from(part) / f64::from(of.max(1)));
-    line("", String::new());
-    line(&"-".repeat(78), "-".repeat(9));
-    line("sequences", count.to_string());
-    line("writes", all.writes.to_string());
-    line("of them to what was not there, or was there already", all.missed.to_string());
-    line("admitted", all.admitted.to_string());
-    line("refused by Cluster API alone", all.refused_by_cluster_api.to_string());
-    line("version changes", all.version_changes.to_string());
-    line("of them admitted (floor: 30 %)", share(all.version_changes_admitted, all.version_changes));
-    line(
-        "of these by more than one minor (floor: 20 %)",
-        share(all.more_than_one_hop_admitted, all.version_changes_admitted),
-    );
-    line("traps: an admitted write, and a Cluster is stuck", all.traps.len().to_string());
-    line("the same, but a warning named it", all.warned_traps.to_string());
-    line("the same, after a user skipped checks or was warned of a missing class", all.excused_traps.to_string());
-    line("Clusters that a provider or a hand behind the topology trapped", all.not_by_writes.to_string());
-    line("false denials: a denied write that Cluster API takes and carries out", all.false_denials.len().to_string());
-    let _ = writeln!(text);
-    let _ = writeln!(
-        text,
-        "| {:<22} | {:>7} | {:>25} | {:>8} | {:>19} | {:>9} |",
-        "rule", "denials", "Cluster API refuses too", "trapped", "at creation of class", "not tried"
-    );
-    let _ = writeln!(text, "|{:-<24}|{:->9}|{:->27}|{:->10}|{:->22}|{:->11}|", "", "", "", "", "", "");
+    let figures = [
+        ("counted", "figure".to_owned()),
+        ("sequences", count.to_string()),
+        ("writes", all.writes.to_string()),
+        ("of them to what was not there, or was there already", all.missed.to_string()),
+        ("admitted", all.admitted.to_string()),
+        ("refused by Cluster API alone", all.refused_by_cluster_api.to_string()),
+        ("version changes", all.version_changes.to_string()),
+        ("of them admitted (floor: 30 %)", share(all.version_changes_admitted, all.version_changes)),
+        (
+            "of these by more than one minor (floor: 20 %)",
+            share(all.more_than_one_hop_admitted, all.version_changes_admitted),
+        ),
+        ("traps: an admitted write, and a Cluster is stuck", all.traps.len().to_string()),
+        ("the same, but a warning named it", all.warned_traps.to_string()),
+        ("the same, after a user skipped checks or was warned of a missing class", all.excused_traps.to_string()),
+        ("Clusters that a provider or a hand behind the topology trapped", all.not_by_writes.to_string()),
+        ("false denials: a denied write that Cluster API takes and carries out", all.false_denials.len().to_string()),
+    ];
+    let figures = figures.map(|(what, figure)| [what.to_owned(), figure]);
+    let head =
+        ["rule", "denials", "Cluster API refuses too", "trapped", "at creation of class", "not tried", "feasible"];
+    let mut rules = vec![head.map(str::to_owned)];
     for (rule, denied) in &all.denied {
-        let total = denied.refused_too + denied.trapped + denied.own_rule + denied.not_tried + denied.feasible;
-        let _ = writeln!(
-            text,
-            "| {rule:<22} | {total:>7} | {:>25} | {:>8} | {:>20} | {:>9} |",
-            denied.refused_too, denied.trapped, denied.own_rule, denied.not_tried
-        );
+        let Denied { refused_too, trapped, own_rule, not_tried, feasible } = denied;
+        let total = refused_too + trapped + own_rule + not_tried + feasible;
+        let counts = [total, *refused_too, *trapped, *own_rule, *not_tried, *feasible].map(|count| count.to_string());
+        let [total, refused_too, trapped, own_rule, not_tried, feasible] = counts;
+        rules.push([rule.clone(), total, refused_too, trapped, own_rule, not_tried, feasible]);
     }
-    text
+    format!("{}\n{}", markdown::table(&figures), markdown::table(&rules))
 }

@@ -6,6 +6,8 @@
 //! cannot find them would say nothing with its zeros.
 
 mod load;
+#[path = "../support/markdown.rs"]
+mod markdown;
 mod objects;
 #[path = "../support/random.rs"]
 mod random;

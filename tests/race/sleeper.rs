@@ -4,7 +4,7 @@
 //! webhooks do the same to a lesser degree.
 
 use std::{
-    io::{BufReader, Read, Write},
+    io::BufReader,
     net::TcpStream,
     sync::{
         Arc,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use openssl::ssl::SslStream;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Sleeper {
             // The API server breaks connections off as it likes.
             let _ = serve(stream, &serving);
         })?;
-        let ca = openssl::base64::encode_block(&std::fs::read(control_plane.directory.join("ca.crt"))?);
+        let ca = control_plane.ca_bundle()?;
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": "sleep"},
@@ -79,23 +79,13 @@ impl Sleeper {
 
 fn serve(stream: SslStream<TcpStream>, shared: &Shared) -> Result<()> {
     let mut stream = BufReader::new(stream);
-    while let Some(head) = http::read_head(&mut stream)? {
-        let length = http::header(&head, "content-length").context("a request without a length")?.parse()?;
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body)?;
+    while let Some((_, body)) = http::read_post(&mut stream)? {
         let review: Value = serde_json::from_slice(&body)?;
         shared.calls.fetch_add(1, Ordering::Relaxed);
         let longest = usize::try_from(shared.longest.load(Ordering::Relaxed))?;
         let milliseconds = shared.random.lock().below(longest + 1);
         thread::sleep(Duration::from_millis(milliseconds as u64));
-        let response = json!({"uid": review["request"]["uid"], "allowed": true});
-        let answer =
-            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).to_string();
-        write!(
-            stream.get_mut(),
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{answer}",
-            answer.len()
-        )?;
+        http::answer(stream.get_mut(), 200, "", &http::admits(&review["request"], &[]))?;
     }
     Ok(())
 }

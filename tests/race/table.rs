@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::stack::webhook::VerdictLine;
+use crate::{markdown, stack::webhook::VerdictLine};
 
 /// What one cell gave.
 #[derive(Debug, Default)]
@@ -48,10 +48,10 @@ impl Row {
         (self.p50, self.p99) = (at(50), at(99));
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> [String; 14] {
         let milliseconds = |duration: Duration| format!("{} ms", duration.as_millis());
         let per_thousand = 1000.0 * self.violations() as f64 / self.pairs.max(1) as f64;
-        vec![
+        [
             milliseconds(self.delay),
             if self.sleep.is_zero() { "none".to_owned() } else { format!("0 to {}", milliseconds(self.sleep)) },
             self.pairs.to_string(),
@@ -89,23 +89,13 @@ const HEAD: [&str; 14] = [
 
 /// Prints the table, and which writes the violations were.
 pub fn print(rows: &[Row]) {
-    let lines: Vec<_> = rows.iter().map(Row::cells).collect();
-    let head = HEAD.map(str::to_owned).to_vec();
-    let width = |column: usize| lines.iter().chain([&head]).map(|line| line[column].len()).max().unwrap_or(0);
-    let line = |cells: &[String]| {
-        let cells: Vec<_> = cells.iter().enumerate().map(|(at, cell)| format!("{cell:>0$}", width(at))).collect();
-        println!("| {} |", cells.join(" | "));
-    };
-    println!();
-    line(&head);
-    let rule: Vec<_> = (0..HEAD.len()).map(|at| "-".repeat(width(at) + 1) + ":").collect();
-    println!("|{}|", rule.join("|"));
-    lines.iter().for_each(|cells| line(cells));
+    let lines: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+    println!("\n{}", markdown::table(&lines));
     let mut by_operation = BTreeMap::<_, usize>::new();
     for (operation, count) in rows.iter().flat_map(|row| &row.by_operation) {
         *by_operation.entry(operation).or_default() += count;
     }
-    println!("\nThe write whose commit broke the invariant, over all rows:");
+    println!("The write whose commit broke the invariant, over all rows:");
     for (operation, count) in by_operation {
         println!("  {count:>5}  {operation}");
     }

@@ -7,16 +7,13 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use serde_json::json;
 
 use crate::{
     sleeper::Sleeper,
     stack::{
-        control_plane::{AnotherApiServer, ControlPlane},
+        control_plane::{AnotherApiServer, ControlPlane, client_config},
         etcd::Etcd,
         install::{self, Replica, Role},
         slow_watch::SlowWatch,
@@ -105,8 +102,7 @@ impl World {
     pub async fn clients(&self) -> Result<Vec<Client>> {
         let mut clients = Vec::new();
         for port in self.api_servers() {
-            let kubeconfig = Kubeconfig::from_yaml(&self.control_plane.admin_kubeconfig_at(port))?;
-            let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            let mut config = client_config(&self.control_plane.admin_kubeconfig_at(port)).await?;
             // Every answer counts.
             config.default_retry = false;
             clients.push(Client::try_from(config)?);

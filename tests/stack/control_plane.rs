@@ -10,6 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use kube::{
+    Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -155,6 +159,11 @@ contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e, namespace: {namespac
         )
     }
 
+    /// The CA of everything that listens here, as a `caBundle` holds it.
+    pub fn ca_bundle(&self) -> Result<String> {
+        Ok(openssl::base64::encode_block(&fs::read(self.directory.join("ca.crt"))?))
+    }
+
     /// Creates `objects` in their order, by way of a file of that name.
     pub fn create(&self, name: &str, objects: Vec<Value>) -> Result<()> {
         let file = self.directory.join(format!("{name}.json"));
@@ -184,6 +193,12 @@ contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e, namespace: {namespac
         );
         Ok(String::from_utf8(output.stdout)?)
     }
+}
+
+/// How a client reaches what a kubeconfig names.
+pub async fn client_config(kubeconfig: &str) -> Result<Config> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
 /// The directory of etcd, kube-apiserver, kubectl and crds.yaml, which a first call builds. This needs the network.

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use serde_json::{Value, json};
 
 /// GET in plain HTTP on loopback: the code and the body.
 pub fn get(port: u16, path: &str) -> Result<(u16, String)> {
@@ -54,6 +55,35 @@ pub fn read_head(from: &mut impl BufRead) -> Result<Option<String>> {
 pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let headers = head.lines().filter_map(|line| line.split_once(':'));
     headers.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+}
+
+/// Reads a request with a body: its path with the query, and the body; `None` if the other side has nothing more to ask.
+pub fn read_post(from: &mut impl BufRead) -> Result<Option<(String, Vec<u8>)>> {
+    let Some(head) = read_head(from)? else { return Ok(None) };
+    let path = head.split(' ').nth(1).context("a request without a path")?.to_owned();
+    let length = header(&head, "content-length").context("a request without a length")?.parse()?;
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)?;
+    Ok(Some((path, body)))
+}
+
+/// Answers a request. Each of `headers` has its line end.
+pub fn answer(to: &mut impl Write, code: u16, headers: &str, body: &Value) -> Result<()> {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {code} Some\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    // In one write: a head that travels alone may be all that the other side ever sees.
+    Ok(to.write_all((head + &body).as_bytes())?)
+}
+
+/// The AdmissionReview that admits `request`.
+pub fn admits(request: &Value, warnings: &[String]) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": request["uid"], "allowed": true, "warnings": warnings},
+    })
 }
 
 fn connect(port: u16) -> Result<TcpStream> {

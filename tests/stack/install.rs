@@ -26,7 +26,7 @@ pub fn webhook_configurations(control_plane: &ControlPlane, replicas: &[Replica]
     let (file, _) = manifests()?;
     let shipped: Value = serde_saphyr::from_str(&fs::read_to_string(&file)?)
         .with_context(|| format!("failed to read {}", file.display()))?;
-    let ca = openssl::base64::encode_block(&fs::read(control_plane.directory.join("ca.crt"))?);
+    let ca = control_plane.ca_bundle()?;
     let items: Result<Vec<_>> = replicas.iter().map(|replica| replica.configuration(&shipped, &ca)).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items?});
     let path = control_plane.directory.join("webhook-configurations.json");

@@ -12,6 +12,7 @@ pub mod process;
 pub mod slow_watch;
 pub mod spread;
 pub mod tls;
+pub mod trials;
 pub mod webhook;
 
 use std::{fs, path::Path};

@@ -8,8 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::{Result, ensure};
 use futures::StreamExt;
 use kube::{
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
+    api::DynamicObject,
     runtime::{WatchStreamExt, watcher},
 };
 use parking_lot::Mutex;
@@ -21,7 +20,7 @@ use crate::{
     system::{
         System, Tasks,
         api::CORE,
-        definitions::{CONTROL_PLANE, plural},
+        definitions::{CONTROL_PLANE, resource},
     },
 };
 
@@ -42,9 +41,7 @@ impl History {
         let mut tasks = Tasks::default();
         let _runtime = system.handle.enter();
         for (group_version, kind) in KINDS {
-            let (group, version) = group_version.split_once('/').unwrap_or_default();
-            let resource =
-                ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural(kind));
+            let resource = resource(group_version, kind);
             let objects = kube::Api::<DynamicObject>::namespaced_with(system.api.client(), namespace, &resource);
             let mut events = watcher(objects, watcher::Config::default()).default_backoff().applied_objects().boxed();
             let states = Arc::clone(&states);

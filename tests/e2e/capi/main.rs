@@ -24,6 +24,7 @@ use crate::{
     stack::{
         directory,
         install::{self, Replica, Role},
+        trials,
         webhook::Webhook,
     },
     story::WITNESSED,
@@ -61,10 +62,7 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    run_all().unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    trials::exit(run_all())
 }
 
 fn run_all() -> Result<ExitCode> {
@@ -72,8 +70,7 @@ fn run_all() -> Result<ExitCode> {
     // More than there are cores: most of a test's time is waiting for controllers.
     arguments.test_threads.get_or_insert(6);
     if arguments.list {
-        let trials = TESTS.iter().map(|(name, _)| Trial::test(*name, || Ok(())));
-        return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
+        return Ok(trials::list(&arguments, TESTS.iter().map(|(name, _)| (*name).to_owned())));
     }
     // Both builds need the network.
     let release = Release::build(manager::NEWEST)?;
@@ -93,9 +90,5 @@ fn run_all() -> Result<ExitCode> {
         let world = Arc::clone(&world);
         Trial::test(*name, move || test(&world).map_err(|error| Failed::from(format!("{error:#}"))))
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    if conclusion.has_failed() {
-        eprintln!("logs: {}", directory.keep().display());
-    }
-    Ok(conclusion.exit_code())
+    Ok(trials::run(&arguments, trials, directory))
 }

@@ -180,7 +180,7 @@ impl Story<'_> {
         let kinds = core.into_iter().chain(simulated).chain([("v1", "Secret".to_owned())]);
         let mut all = Vec::new();
         for (group_version, kind) in kinds {
-            let path = api::path(group_version, &plural_of(&kind), &self.namespace, "");
+            let path = api::path(group_version, &plural(&kind), &self.namespace, "");
             let list = self.read(path.trim_end_matches('/'))?.with_context(|| format!("no {kind} are served"))?;
             for item in list["items"].as_array().into_iter().flatten() {
                 let mut object = item.clone();
@@ -197,7 +197,7 @@ impl Story<'_> {
     fn remove(&self, object: &Value) -> Result<()> {
         let path = api::path(
             text(&object["apiVersion"]),
-            &plural_of(text(&object["kind"])),
+            &plural(text(&object["kind"])),
             &self.namespace,
             text(&object["metadata"]["name"]),
         );
@@ -248,8 +248,4 @@ fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 fn names(story: &Story, kind: &'static str) -> Vec<String> {
     let objects = story.system.observer.objects(kind, &story.namespace);
     objects.iter().map(|object| text(&object["metadata"]["name"]).to_owned()).collect()
-}
-
-fn plural_of(kind: &str) -> String {
-    if kind == "ClusterClass" { "clusterclasses".to_owned() } else { plural(kind) }
 }

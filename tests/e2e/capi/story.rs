@@ -19,7 +19,7 @@ use crate::{
         System, UNGUARDED,
         api::{Api, class_path, cluster_path},
         definitions, fleet,
-        observe::{Observer, Standing, topology_reconciled},
+        observe::{Observer, PENDING_HOOKS, Standing, UPGRADE_STEP, topology_reconciled},
         providers::Behavior,
     },
 };
@@ -27,8 +27,6 @@ use crate::{
 /// In namespaces with this label the witness is asked about every write.
 pub const WITNESSED: &str = "guard-of-the-tests/witnessed";
 
-const STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
-const PENDING: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 /// How long anything may take. On an idle machine nothing takes more than a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -310,12 +308,12 @@ pub fn standing(cluster: &Value) -> String {
 
 /// The version that its control plane is sent to.
 pub fn step(cluster: &Value) -> &str {
-    cluster["metadata"]["annotations"][STEP].as_str().unwrap_or("none")
+    cluster["metadata"]["annotations"][UPGRADE_STEP].as_str().unwrap_or("none")
 }
 
 /// The hooks that a Cluster says are still to be called.
 pub fn pending(cluster: &Value) -> String {
-    cluster["metadata"]["annotations"][PENDING].as_str().unwrap_or("none").replace(',', " ")
+    cluster["metadata"]["annotations"][PENDING_HOOKS].as_str().unwrap_or("none").replace(',', " ")
 }
 
 /// What kubectl printed, with this project's words as they are, and Cluster API's in short.

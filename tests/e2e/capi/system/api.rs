@@ -2,12 +2,10 @@
 
 use anyhow::Result;
 use http_body_util::BodyExt;
-use kube::{
-    Client, Config,
-    client::Body,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Client, client::Body};
 use serde_json::{Value, json};
+
+use crate::stack::control_plane::client_config;
 
 /// Clusters, ClusterClasses and the like.
 pub const CORE: &str = "cluster.x-k8s.io/v1beta2";
@@ -48,8 +46,7 @@ impl Answer {
 impl Api {
     /// A client of whom `kubeconfig` names.
     pub async fn new(kubeconfig: &str) -> Result<Self> {
-        let mut config =
-            Config::from_custom_kubeconfig(Kubeconfig::from_yaml(kubeconfig)?, &KubeConfigOptions::default()).await?;
+        let mut config = client_config(kubeconfig).await?;
         // A create of a Cluster with a missing class takes 4 s in Cluster API's webhooks.
         config.read_timeout = None;
         Ok(Self(Client::try_from(config)?))
@@ -124,10 +121,7 @@ fn collection(group_version: &str, plural: &str, namespace: &str) -> String {
 pub fn collection_of(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]);
-    let plural = match kind.as_str() {
-        "ClusterClass" => "clusterclasses".to_owned(),
-        kind => super::definitions::plural(kind),
-    };
+    let plural = super::definitions::plural(&kind);
     collection(&text(&object["apiVersion"]), &plural, &text(&object["metadata"]["namespace"]))
 }
 

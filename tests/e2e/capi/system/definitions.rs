@@ -1,6 +1,7 @@
 //! The kinds of the simulated providers, by Cluster API's provider contract v1beta2.
 //! Source: Cluster API, docs/book/src/developer/providers/contracts (1.14).
 
+use kube::{api::ApiResource, core::GroupVersionKind};
 use serde_json::{Value, json};
 
 /// "group/version" of the simulated infrastructure.
@@ -42,7 +43,14 @@ pub fn templates(namespace: &str, name: &str) -> Vec<Value> {
 
 /// The plural of a kind.
 pub fn plural(kind: &str) -> String {
-    format!("{}s", kind.to_ascii_lowercase())
+    let kind = kind.to_ascii_lowercase();
+    if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") }
+}
+
+/// A kind as a client watches it.
+pub fn resource(group_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = group_version.split_once('/').unwrap_or_default();
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural(kind))
 }
 
 fn definition(group_version: &str, kind: &str) -> Value {

@@ -1,21 +1,13 @@
 //! A Runtime SDK extension that records what Cluster API asks it, and blocks where it is told to.
 //! Source of the protocol: Cluster API, api/runtime/hooks/v1alpha1 (1.14).
 
-use std::{
-    collections::HashMap,
-    net::{Ipv4Addr, TcpListener},
-    path::Path,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{collections::HashMap, io::BufReader, sync::Arc};
 
-use actix_web::{App, HttpResponse, HttpServer, rt, web};
-use anyhow::{Context, Result};
-use openssl::ssl::{SslAcceptor, SslFiletype, SslMethod};
+use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::stack::control_plane::ControlPlane;
+use crate::stack::{control_plane::ControlPlane, http, tls};
 
 const VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 
@@ -54,11 +46,18 @@ impl Extension {
     /// Serves it with the certificate in `directory`, and registers it.
     pub fn start(control_plane: &ControlPlane) -> Result<Self> {
         let extension = Self::default();
-        let port = extension.serve(&control_plane.directory)?;
-        let ca = std::fs::read(control_plane.directory.join("ca.crt"))?;
-        let client = json!({
-            "url": format!("https://localhost:{port}"), "caBundle": openssl::base64::encode_block(&ca),
-        });
+        let this = extension.clone();
+        let port = tls::listen(&control_plane.directory, move |stream| {
+            let mut stream = BufReader::new(stream);
+            // Cluster API breaks connections off as it likes.
+            while let Ok(Some((path, body))) = http::read_post(&mut stream) {
+                let answer = this.answer(&path, &body);
+                if http::answer(stream.get_mut(), 200, "", &answer).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let client = json!({"url": format!("https://localhost:{port}"), "caBundle": control_plane.ca_bundle()?});
         control_plane.create(
             "extension",
             vec![json!({
@@ -86,46 +85,17 @@ impl Extension {
         };
     }
 
-    fn serve(&self, directory: &Path) -> Result<u16> {
-        let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls())?;
-        acceptor.set_certificate_chain_file(directory.join("tls.crt"))?;
-        acceptor.set_private_key_file(directory.join("tls.key"), SslFiletype::PEM)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        let this = self.clone();
-        let (tell, told) = mpsc::channel();
-        thread::spawn(move || {
-            rt::System::new().block_on(async move {
-                let answer = move |path: web::Path<String>, body: web::Bytes| {
-                    let answer = this.answer(&path, &body);
-                    async move { HttpResponse::Ok().json(answer) }
-                };
-                let server = HttpServer::new(move || {
-                    let hooks = web::resource("/hooks.runtime.cluster.x-k8s.io/v1alpha1/{hook:.*}");
-                    App::new().service(hooks.route(web::post().to(answer.clone())))
-                });
-                let server = server.workers(1).disable_signals().listen_openssl(listener, acceptor);
-                let _ = tell.send(server.as_ref().map(drop).map_err(ToString::to_string));
-                if let Ok(server) = server {
-                    // It ends with the program.
-                    let _ = server.run().await;
-                }
-            });
-        });
-        told.recv()?.map_err(anyhow::Error::msg).context("failed to serve the extension")?;
-        Ok(port)
-    }
-
-    /// The answer to a question at "hook/handler", in lower case.
+    /// The answer to a question at ".../v1alpha1/hook/handler?timeout=..", in lower case.
     fn answer(&self, path: &str, body: &[u8]) -> Value {
-        if path == "discovery" {
+        let path = path.split('?').next().unwrap_or_default();
+        let segment = path.strip_prefix(&format!("/{VERSION}/")).unwrap_or(path).split('/').next().unwrap_or_default();
+        if segment == "discovery" {
             let handlers = HOOKS.map(
                 |hook| json!({"name": hook.to_ascii_lowercase(), "requestHook": {"apiVersion": VERSION, "hook": hook}}),
             );
             return json!({"apiVersion": VERSION, "kind": "DiscoveryResponse", "status": "Success", "handlers": handlers});
         }
         let request: Value = serde_json::from_slice(body).unwrap_or_default();
-        let segment = path.split('/').next().unwrap_or_default();
         let hook = HOOKS.iter().find(|hook| hook.eq_ignore_ascii_case(segment)).copied().unwrap_or("an unknown hook");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = match (&request["fromKubernetesVersion"], &request["toKubernetesVersion"]) {

@@ -122,7 +122,7 @@ fn run(program: &Path, args: &[String], log: &Path, health_port: u16) -> Result<
 
 /// Applies what is no Pod: definitions and webhooks, called by URL, since no Service leads here.
 fn install(control_plane: &ControlPlane, release: &Release, port: u16) -> Result<()> {
-    let ca = openssl::base64::encode_block(&fs::read(control_plane.directory.join("ca.crt"))?);
+    let ca = control_plane.ca_bundle()?;
     let here = |config: &mut Value| {
         let path = config["service"]["path"].as_str().unwrap_or_default().to_owned();
         *config = json!({"url": format!("https://localhost:{port}{path}"), "caBundle": ca});

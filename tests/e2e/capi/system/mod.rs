@@ -61,13 +61,7 @@ impl System {
         args: Vec<String>,
     ) -> Result<Self> {
         let handle = drive()?;
-        let control_plane = ControlPlane::without_crds(directory)?;
-        let manager = Manager::start(&control_plane, release, options)?;
-        let definitions = definitions::all();
-        let kinds: Vec<_> = definitions.iter().map(manager::served).collect::<Result<_>>()?;
-        control_plane.create("simulated", definitions)?;
-        control_plane.wait_until_served(&kinds)?;
-        install::namespace_and_rights(&control_plane)?;
+        let (control_plane, manager) = start_cluster_api(directory, release, options)?;
         let mut webhook = Webhook::new("guard", &control_plane, config)?;
         webhook.args = args;
         webhook.start(&control_plane)?;
@@ -80,7 +74,7 @@ impl System {
             let api = Api::new(&kubeconfig).await?;
             let unguarded = Api::new(&other).await?;
             // What a Secret holds is read by the manager, which does not read files.
-            let ca = openssl::base64::encode_block(&std::fs::read(directory.join("ca.crt"))?);
+            let ca = control_plane.ca_bundle()?;
             let kubeconfig = kubeconfig.replace(
                 &format!("certificate-authority: {:?}", directory.join("ca.crt")),
                 &format!("certificate-authority-data: {ca}"),
@@ -106,6 +100,18 @@ impl System {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         self.api.create(&namespace).await?.object().map(drop)
     }
+}
+
+/// Starts a control plane with Cluster API, the kinds of the simulated providers, and what this project's webhook needs to start.
+pub fn start_cluster_api(directory: &Path, release: &Release, options: Options) -> Result<(ControlPlane, Manager)> {
+    let control_plane = ControlPlane::without_crds(directory)?;
+    let manager = Manager::start(&control_plane, release, options)?;
+    let definitions = definitions::all();
+    let kinds: Vec<_> = definitions.iter().map(manager::served).collect::<Result<_>>()?;
+    control_plane.create("simulated", definitions)?;
+    control_plane.wait_until_served(&kinds)?;
+    install::namespace_and_rights(&control_plane)?;
+    Ok((control_plane, manager))
 }
 
 /// Tasks that end with the system, before what they talk to.

@@ -15,8 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 use futures::StreamExt;
 use kube::{
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
+    api::DynamicObject,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -29,7 +28,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     Tasks,
     api::{Api, CORE},
-    definitions::{CONTROL_PLANE, plural},
+    definitions::{CONTROL_PLANE, resource},
     manager::Manager,
 };
 use crate::stack::http;
@@ -37,8 +36,10 @@ use crate::stack::http;
 /// So often it is looked at the manager's log.
 const TICK: Duration = Duration::from_millis(100);
 
-const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
-const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+/// The annotation of a Cluster that tells which version its control plane is sent to.
+pub const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+/// The annotation of a Cluster that tells which hooks are still to be called.
+pub const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const OWNED: &str = "topology.cluster.x-k8s.io/owned";
 
@@ -105,9 +106,7 @@ impl Observer {
             changed,
         };
         for (group_version, kind) in KINDS {
-            let (group, version) = group_version.split_once('/').unwrap_or_default();
-            let plural = if kind == "ClusterClass" { "clusterclasses".to_owned() } else { plural(kind) };
-            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural);
+            let resource = resource(group_version, kind);
             let mut events =
                 watcher(kube::Api::<DynamicObject>::all_with(api.client(), &resource), watcher::Config::default())
                     .default_backoff()

@@ -14,8 +14,7 @@ use std::{
 use anyhow::{Context, Result};
 use futures::StreamExt;
 use kube::{
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
+    api::DynamicObject,
     runtime::{WatchStreamExt, watcher},
 };
 use parking_lot::Mutex;
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use super::{
     Tasks,
     api::{self, Api},
-    definitions::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, KINDS, plural},
+    definitions::{BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, KINDS, plural, resource},
 };
 
 /// How the control plane of a Cluster behaves.
@@ -76,8 +75,7 @@ impl Providers {
     }
 
     async fn follow(&self, group_version: &str, kind: &str) {
-        let (group, version) = group_version.split_once('/').unwrap_or_default();
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural(kind));
+        let resource = resource(group_version, kind);
         let objects = kube::Api::<DynamicObject>::all_with(self.api.client(), &resource);
         let mut events = watcher(objects, watcher::Config::default()).default_backoff().applied_objects().boxed();
         while let Some(event) = events.next().await {
